@@ -20,6 +20,8 @@ _READ_CHARS = 2_000  # of a line
 # Signals by which the processor itself ends a process.
 _CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 
+# A port that another process has. The script chose it, unless it is the one that its gang was given.
+_IN_USE = ("address already in use", "eaddrinuse")
 # Phrases that say more than the name of an exception. Lower case, the most telling first.
 _PHRASES: tuple[tuple[str, str], ...] = (
     ("cuda out of memory", "gpu_oom"),
@@ -55,6 +57,7 @@ _PHRASES: tuple[tuple[str, str], ...] = (
     ("shapes cannot be multiplied", "semantic"),
     ("size mismatch", "semantic"),
     ("expected scalar type", "semantic"),
+    *((phrase, "semantic") for phrase in _IN_USE),
     ("device-side assert triggered", "semantic"),
     ("driver version is insufficient", "semantic"),
     ("undefined symbol", "semantic"),
@@ -145,18 +148,27 @@ class Finding:
     line: str = ""
 
 
-def diagnose(*, exit_signal: int | None, tail: bytes, secrets: Collection[str] = ()) -> Finding:
+def diagnose(
+    *, exit_signal: int | None, tail: bytes, secrets: Collection[str] = (), given_port: int | None = None
+) -> Finding:
     """Return why a job failed by itself.
 
     Args:
         exit_signal: Signal that ended it; None when it ended with an exit code.
         tail: The end of its output; no more than the last ``TAIL_BYTES`` are looked at.
         secrets: Texts that never leave the attempt.
+        given_port: On which its gang was to meet; None for none.
     """
     found = _best(_lines(tail[-TAIL_BYTES:].decode(errors="replace")))
     if exit_signal in _CRASHES and found.failure == UNCLASSIFIED:
         found = Finding(failure="invalid_memory", line=found.line)
+    if given_port is not None and _is_in_use(found.line, given_port):
+        found = Finding(failure="mpi", line=found.line)
     return Finding(failure=found.failure, line=redacted(found.line, secrets)[:LINE_CHARS])
+
+
+def _is_in_use(line: str, port: int) -> bool:
+    return any(phrase in line.lower() for phrase in _IN_USE) and re.search(rf"(?<!\d){port}(?!\d)", line) is not None
 
 
 def secrets_of(env: dict[str, str]) -> tuple[str, ...]:

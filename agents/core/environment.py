@@ -3,10 +3,12 @@
 import os
 from collections.abc import Mapping
 
+from agents.core.gang_environment import INTERFACE_NAMES, process_of_gpu, process_of_server, threads_of_ranks
 from agents.core.records import (
     CHECKPOINT_DIR,
     GANG_FILE,
     GRANT_FILE,
+    HOST_FILE,
     REPORT_FILE,
     REQUEST_FILE,
     WORK_DIR,
@@ -30,6 +32,7 @@ def job_environment(
     cache_path: str,
     datasets_path: str,
     tmp_path: str,
+    interface: str = "",
 ) -> Mapping[str, str]:
     """Return all variables of the training process.
 
@@ -42,6 +45,7 @@ def job_environment(
         cache_path: Directory in memory where the jobs of this server keep items of datasets.
         datasets_path: Directory where jobs keep what they learned about datasets.
         tmp_path: Directory for temporary files.
+        interface: Of the network by which the other servers reach this one; empty when not known.
     """
     order = launch.order
     threads = str(max(1, len(order.cpu_ids)))
@@ -70,20 +74,13 @@ def job_environment(
         "CLUSTERWEB_MEMORY_BYTES": str(order.memory_bytes),
     }
     gang = order.gang
-    if gang is not None:
-        # The plain names too: by them any script with torch.distributed finds its group.
-        promised |= {
-            "RANK": str(gang.rank),
-            "WORLD_SIZE": str(gang.size),
-            "LOCAL_RANK": "0",
-            "MASTER_ADDR": gang.address,
-            "MASTER_PORT": str(gang.port),
-            "CLUSTERWEB_GANG_MEMBER": order.attempt_id,
-            "CLUSTERWEB_GANG_VERSION": str(gang.version),
-            "CLUSTERWEB_GANG_SECRET": gang.secret,
-            "CLUSTERWEB_GANG_FILE": os.path.join(attempt_path, GANG_FILE),
-            "CLUSTERWEB_ADDRESS": launch.address,
-        }
+    if gang is not None and gang.hosts:
+        promised |= process_of_server(gang, host_file=os.path.join(attempt_path, HOST_FILE))
+        defaults |= threads_of_ranks(num_cpus=len(order.cpu_ids), ranks=len(order.gpu_indexes))
+        defaults |= {name: interface for name in INTERFACE_NAMES if interface}
+    elif gang is not None:
+        promised |= process_of_gpu(gang, member=order.attempt_id, gang_file=os.path.join(attempt_path, GANG_FILE))
+        promised["CLUSTERWEB_ADDRESS"] = launch.address
     if resume_path:
         promised["CLUSTERWEB_RESUME_FILE"] = resume_path
     owned = {name: value for name, value in order.env.items() if _may_set(name)}

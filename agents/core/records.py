@@ -4,6 +4,7 @@
     control.json   agent -> supervisor: how the attempt is to go on, and until when the lease runs
     state.json     supervisor -> agent: what is true; also made with exclusive create, so that nothing starts twice
     gang.json      supervisor -> job, for the leader of a gang: its members
+    hostfile       supervisor -> job, in a gang of one process a server: its servers
     grant.json     supervisor -> job: cores and memory that it may use now
     request.json   supervisor -> job: checkpoint, park, continue or stop
     reports.jsonl  job -> supervisor: one line a report
@@ -45,6 +46,7 @@ STATE_FILE = "state.json"
 REQUEST_FILE = "request.json"
 GRANT_FILE = "grant.json"
 GANG_FILE = "gang.json"
+HOST_FILE = "hostfile"
 REPORT_FILE = "reports.jsonl"
 CHECKPOINT_DIR = "checkpoints"
 # Beside the directory of all attempts: what jobs learned about datasets.

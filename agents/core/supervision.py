@@ -188,7 +188,8 @@ class Supervision:
         if cause in UNEXPLAINED:
             gang = self._order.gang
             secrets = (*secrets_of(self._order.env), *((gang.secret,) if gang is not None else ()))
-            found = diagnose(exit_signal=self._exit.signal, tail=event.output, secrets=secrets)
+            port = None if gang is None else gang.port
+            found = diagnose(exit_signal=self._exit.signal, tail=event.output, secrets=secrets, given_port=port)
             self._facts.explain(failure=found.failure, line=found.line)
             if found.line.startswith("PermissionError"):
                 detail = f"{detail} {CLOSED_HINT}"

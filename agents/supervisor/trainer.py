@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from agents.core.environment import job_environment
-from agents.core.records import TMP_DIR, WORK_DIR, Launch
+from agents.core.records import HOST_FILE, TMP_DIR, WORK_DIR, Launch
 from agents.files.attempt_dir import WRITTEN_BY_JOB, AttemptDir
 from agents.files.job_log import JobLog
 from agents.host.cgroup import AttemptGroup
@@ -14,6 +14,7 @@ from agents.host.job_users import folders_of, is_free
 from agents.host.launch_names import CODE_PATH
 from agents.host.passage import passage_of
 from agents.host.short_tmp import short_tmp
+from agents.protocol.gangs import host_file
 from agents.supervisor.child import ChildPlan, StartFailed, start_child
 from agents.supervisor.warm_child import WarmChild, may_take
 
@@ -52,6 +53,8 @@ def trainer_start(
     if launch.uid is not None and not is_free(launch.uid):
         raise StartFailed("launch_failed", f"User {launch.uid} is not one that jobs may run as.")
     cache, datasets = folders_of(launch.uid, attempt=Path(directory.path), cache=cache)
+    if order.gang is not None and order.gang.hosts:
+        directory.write_for_job(HOST_FILE, host_file(order.gang.hosts))
     work_fd = directory.make_work(order.files)
     # Other jobs cannot put links into these paths, but into the cache's, which is passed over then.
     place = os.path.realpath(directory.path)
@@ -70,6 +73,7 @@ def trainer_start(
                 cache_path=str(cache),
                 datasets_path=str(datasets),
                 tmp_path=short_tmp(order.attempt_id, os.path.join(directory.path, TMP_DIR)),
+                interface=_interface(launch),
             ),
             work_fd=work_fd,
             output_fd=output_fd,
@@ -87,6 +91,15 @@ def trainer_start(
         return pid or start_child(plan), cache
     finally:
         os.close(work_fd)
+
+
+def _interface(launch: Launch) -> str:
+    """Return the network interface for a job that starts ranks on several servers; empty where none is to be named."""
+    if launch.order.gang is None or not launch.order.gang.hosts or not launch.address:
+        return ""
+    from agents.runtime.gangs.interfaces import interface_of  # other jobs start sooner without it
+
+    return interface_of(launch.address)
 
 
 def _first_cores(launch: Launch) -> tuple[int, ...]:

@@ -66,12 +66,13 @@ class Client:
             cursor = following["cursor"][0]
         return rows
 
-    def log_events(self, job: str, *, since: str) -> Iterator[tuple[str, Json]]:
+    def log_events(self, job: str, *, since: str, rank: int | None = None) -> Iterator[tuple[str, Json]]:
         """Yield (kind, data) of the log as it grows, until the job has ended; goes on after a lost connection."""
         place = since
         while True:
             try:
-                with self._open("GET", f"jobs/{job}/logs/stream", headers={"Last-Event-ID": place}) as answer:
+                path, headers = f"jobs/{job}/logs/stream", {"Last-Event-ID": place}
+                with self._open("GET", path, query={"rank": rank}, headers=headers) as answer:
                     for kind, event_id, data in _events(answer):
                         place = event_id
                         yield kind, data

@@ -15,6 +15,7 @@ from clusterweb.cli.text import progress, since, table
 
 TERMINAL = {"completed", "failed", "cancelled"}
 _MOST_ROWS = 10_000
+_STARTS = {"": "", "job": "once", "server": "once on each server", "gpu": "once for every GPU"}
 
 
 def say(text: str) -> None:
@@ -38,6 +39,8 @@ def submit(given: Namespace) -> int:
         show(given, tried, preview_text(tried))
         return 0 if tried["preview"]["feasible"] is not False else 1
     job: JobAnswer = answer
+    if _per(job) != "job":
+        print(f"Its command starts {_STARTS[_per(job)]}.", file=sys.stderr)
     if not given.wait:
         show(given, job, f"J-{job['number']}  {job['id']}")
         return 0
@@ -77,11 +80,11 @@ def logs(given: Namespace) -> int:
     client = Client(read_account())
     if given.tail < 0:
         raise CommandError("--tail is 0 or more.")
-    piece = client.get(f"jobs/{given.job}/logs", tail=given.tail, attempt=given.attempt)
+    piece = client.get(f"jobs/{given.job}/logs", tail=given.tail, attempt=given.attempt, rank=given.rank)
     sys.stdout.write(piece["text"])
     sys.stdout.flush()
     if given.follow:
-        _follow(client, given.job, since_place=f"{piece['attempt'] or 1}-{piece['end_offset']}")
+        _follow(client, given.job, since_place=f"{piece['attempt'] or 1}-{piece['end_offset']}", rank=given.rank)
     elif piece["reason"] and not piece["text"]:
         print(piece["reason"], file=sys.stderr)
     return 0
@@ -179,8 +182,8 @@ def _form(spec: bytes, files: list[str]) -> tuple[bytes, str]:
     return body + f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"
 
 
-def _follow(client: Client, job: str, *, since_place: str) -> None:
-    for kind, data in client.log_events(job, since=since_place):
+def _follow(client: Client, job: str, *, since_place: str, rank: int | None = None) -> None:
+    for kind, data in client.log_events(job, since=since_place, rank=rank):
         if kind == "log":
             sys.stdout.write(data["text"])
             sys.stdout.flush()
@@ -206,6 +209,7 @@ def _card(job: JobAnswer) -> str:
         ("state", f"{job['state']} for {since(job['state_changed_at'])}"),
         ("waits", job["wait_sentence"]),
         ("GPUs", job["num_gpus"]),
+        ("starts", _STARTS[_per(job)]),
         ("not used", f"its GPUs do nothing for {since(job['idle_since'])}" if job["idle_since"] else ""),
         ("step", progress(job)),
         ("loss", "" if job["loss"] is None else f"{job['loss']:.6g}"),
@@ -216,6 +220,11 @@ def _card(job: JobAnswer) -> str:
         ("ended", " ".join(part for part in (job["end_cause"], job["end_detail"]) if part)),
     ]
     return "\n".join(f"{name:<10}{value}" for name, value in rows if value not in ("", None))
+
+
+def _per(job: JobAnswer) -> str:
+    """Return how often its command starts; empty where the spec is of before and does not say it."""
+    return str(job["spec"].get("launch", {}).get("per", ""))
 
 
 def _name(job: JobAhead) -> str:

@@ -108,6 +108,7 @@ def _add_job_verbs(
     verb.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended")
     verb.add_argument("--tail", type=int, default=1000, help="so many lines from the end (1000)")
     verb.add_argument("--attempt", type=int, help="number of the attempt; the newest when absent")
+    verb.add_argument("--rank", type=int, help="of a gang: number of the process, 0 when absent")
     verb.set_defaults(run=jobs.logs)
 
     verb = verbs.add_parser("explain", parents=[shared], help="why a job waits, and what would start it")

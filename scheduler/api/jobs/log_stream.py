@@ -95,14 +95,16 @@ def give_back_thread() -> None:
 
 
 class Follower:
-    """One reader of the log of one job: where it is, and what comes next."""
+    """One reader of the log of one job, or of one process of its attempts: where it is, and what comes next."""
 
-    def __init__(self, *, request: Request, job: Job, place: LogPlace, only_attempt: int | None) -> None:
+    def __init__(
+        self, *, request: Request, job: Job, place: LogPlace, only_attempt: int | None, rank: int | None
+    ) -> None:
         self._request = request
         self._job_id, self._state = job.pk, JobState(job.state)
         self._attempt: Attempt | None = None
         self._place = place
-        self._only_attempt = only_attempt
+        self._only_attempt, self._rank = only_attempt, rank
         self._rights_due_s = self._state_due_s = self._renew_due_s = 0.0
         self._slot = ConnectionSlot("log", request.user.pk, most=MOST_STREAMS)
         if not self._slot.take():
@@ -159,7 +161,7 @@ class Follower:
         over, attempt = self._state in TERMINAL, self._attempt
         if attempt is None:
             return self._end() if over else (b"", False)
-        chunk = log_from(attempt, self._place.offset, most_bytes=CHUNK_BYTES)
+        chunk = log_from(attempt, self._place.offset, most_bytes=CHUNK_BYTES, rank=self._rank)
         if chunk.text:
             return self._log(attempt, chunk), False
         if attempt.state != AttemptState.ENDED:

@@ -24,7 +24,11 @@ MOST_LINES = 10_000
 MOST_BYTES = 1024 * 1024
 TAIL = parameters.integer("tail", "So many lines from the end.", most=MOST_LINES, default=1000)
 ATTEMPT = parameters.integer("attempt", "Number of the attempt; the newest when absent.", least=1, most=1_000_000)
-RANK = parameters.integer("rank", "Process of a gang, by number; the leader when absent.", most=1_000_000)
+RANK = parameters.integer(
+    "rank",
+    "Process of a gang, by number: a rank, or with `launch: {per: server}` a server. 0 when absent.",
+    most=1_000_000,
+)
 OFFSET = parameters.integer("offset", "Begin at this byte of the log instead of near its end.")
 
 NOT_STARTED = LogChunk(start_offset=0, end_offset=0, text="", truncated=False, reason="The job has not started yet.")
@@ -133,14 +137,14 @@ class JobLogStream(ApiView):
         if last == END:
             return HttpResponse(status=204)
         place = LogPlace.parse(last)
-        only = self.params["attempt"]
+        only, rank = self.params["attempt"], self.params["rank"]
         if place is None or only not in {None, place.attempt}:
             attempt = require_attempt(found, only)
             offset = self.params["offset"]
             if attempt is not None and offset is None:
-                offset = log_tail(attempt, lines=self.params["tail"]).start_offset
+                offset = log_tail(attempt, lines=self.params["tail"], rank=rank).start_offset
             place = LogPlace(attempt=attempt.number if attempt else 1, offset=offset or 0)
-        follower = Follower(request=request, job=found, place=place, only_attempt=only)
+        follower = Follower(request=request, job=found, place=place, only_attempt=only, rank=rank)
         return StreamingHttpResponse(
             follower.events(),
             content_type="text/event-stream",

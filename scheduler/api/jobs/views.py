@@ -22,6 +22,7 @@ from scheduler.api.jobs.documents import SUBMIT_EXAMPLES, JobDocument, JobPage, 
 from scheduler.api.jobs.reason_documents import ChangeBody, DryRunDocument
 from scheduler.api.jobs.spec_form import spec_of_form
 from scheduler.core.model.lifecycle import JobState
+from scheduler.core.spec.launch import launch_words
 from scheduler.core.spec.limits import PRIORITY
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job
@@ -66,6 +67,7 @@ def _checks(spec: JobSpec, preview: JobPreview) -> list[CheckRow]:
     feasible = preview["feasible"]
     return [
         {"name": "spec", "ok": True, "text": "Every field is known and within its range."},
+        {"name": "launch", "ok": True, "text": f"Its command starts {launch_words(spec.starts_per, spec.resources)}."},
         {"name": "queue", "ok": True, "text": f"You may submit to {spec.queue}."},
         {"name": "cluster", "ok": feasible is not False, "text": preview["sentence"]},
     ]

@@ -5,6 +5,7 @@ from typing import Any
 
 from scheduler.core.spec import limits as limit
 from scheduler.core.spec.env import env_schema
+from scheduler.core.spec.launch import PERS
 from scheduler.core.spec.units import DURATION_UNITS_S, SIZE_UNITS_BYTES, format_duration, format_size
 
 Schema = dict[str, Any]  # JSON
@@ -72,8 +73,7 @@ def _how() -> Schema:
             min_gpus=_whole_number("Fewest GPUs that an elastic job goes on with; gpus when left out.", limit.GPUS),
             max_gpus=_whole_number("Most GPUs that an elastic job can use; gpus when left out.", limit.GPUS),
             max_servers=_number(
-                "Most servers that the GPUs may be spread over. Above 1, or with fewer min_gpus than max_gpus, the "
-                "command is started once for every GPU, as a rank of one gang.",
+                "Most servers that the GPUs may be spread over. See launch for where its command starts then.",
                 "integer",
                 limit.SERVERS,
                 default=1,
@@ -81,6 +81,15 @@ def _how() -> Schema:
             cpus=_or_auto("Cores; auto takes what the profile can use.", {"type": "number"} | _range(limit.CPUS)),
             memory=_or_auto("Memory with its unit, such as 64GiB; auto as for cpus.", _size(limit.MEMORY_BYTES)),
             disk=_size(limit.DISK_BYTES) | {"description": "Most bytes in the working directory.", "default": disk},
+        ),
+        "launch": _section(
+            "How often the command is started.",
+            per={
+                "description": "job: once, on one server. server: once on each server, with all its GPUs there, for "
+                "torchrun and the like. gpu: once for every GPU, as a rank of one gang. When left out: gpu for a job "
+                "of several servers or with fewer min_gpus than max_gpus, else job.",
+                "enum": list(PERS),
+            },
         ),
         "schedule": _section(
             "When it runs.",

@@ -11,6 +11,7 @@ from typing import Any
 from scheduler.core.model.errors import FieldError, SpecInvalid
 from scheduler.core.spec import limits as limit
 from scheduler.core.spec.env import SecretUse, env_json, read_env
+from scheduler.core.spec.launch import LaunchPer, implied_per, read_launch
 from scheduler.core.spec.reading import FieldReader, pointer_step, quoted
 from scheduler.core.spec.schema import job_spec_schema
 from scheduler.core.spec.stopping import Checkpoint, Schedule, read_checkpoint, read_schedule
@@ -24,6 +25,7 @@ KEYS = (
     "files",
     "env",
     "resources",
+    "launch",
     "schedule",
     "checkpoint",
     "retry",
@@ -56,9 +58,9 @@ class Resources:
     disk_bytes: int = limit.DEFAULT_DISK_BYTES
 
     @property
-    def is_gang(self) -> bool:
-        """Return whether its command is started once for every GPU, to train together."""
-        return self.max_servers > 1 or self.min_gpus is not None or self.max_gpus is not None
+    def is_elastic(self) -> bool:
+        """Return whether its share may change while it runs."""
+        return self.min_gpus is not None or self.max_gpus is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,7 @@ class JobSpec:
         files: Text files laid into the working directory, by plain name.
         env: Environment of the command: plain values.
         secrets, said_plain: The rest of the environment, see ``env.py``.
+        launch_per: How often the command is started; None where that is what its resources imply.
         profile: Name of a measured profile; empty for unknown.
     """
 
@@ -105,12 +108,18 @@ class JobSpec:
     secrets: dict[str, SecretUse] = field(default_factory=dict)
     said_plain: frozenset[str] = frozenset()
     resources: Resources = field(default_factory=Resources)
+    launch_per: LaunchPer | None = None
     schedule: Schedule = field(default_factory=Schedule)
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     retry: Retry = field(default_factory=Retry)
     progress: Progress = field(default_factory=Progress)
     profile: str = ""
     labels: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def starts_per(self) -> LaunchPer:
+        """Return how often the command is started."""
+        return self.launch_per or implied_per(self.resources)
 
     @staticmethod
     def parse(data: object) -> "JobSpec":
@@ -155,6 +164,7 @@ class JobSpec:
                 "memory": "auto" if resources.memory_bytes is None else format_size(resources.memory_bytes),
                 "disk": format_size(resources.disk_bytes),
             },
+            "launch": {"per": self.starts_per.value},
             "schedule": self.schedule.to_json(),
             "checkpoint": self.checkpoint.to_json(),
             "retry": {"max": self.retry.max},
@@ -180,7 +190,8 @@ def _read_job(reader: FieldReader, data: Mapping[str, object]) -> JobSpec:
         env=environment.env,
         secrets=environment.secrets,
         said_plain=environment.said_plain,
-        resources=_read_resources(reader, data.get("resources")),
+        resources=(resources := _read_resources(reader, data.get("resources"))),
+        launch_per=read_launch(reader, data.get("launch"), resources),
         schedule=read_schedule(reader, data.get("schedule")),
         checkpoint=read_checkpoint(reader, data.get("checkpoint")),
         retry=_read_retry(reader, data.get("retry")),

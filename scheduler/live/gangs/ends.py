@@ -111,7 +111,7 @@ def _ending_of(members: Sequence[GangMember]) -> AttemptEnd:
     # A lost connection may be reported before the failure that broke it.
     first = min(decisive or ends, key=lambda end: end.member.failure in COMPLAINTS)
     others = len(members) - 1
-    rank = f" (rank {first.member.number} of {others + 1})" if failed and others else ""
+    rank = f" ({_name_of(first.member, of=others + 1)})" if failed and others else ""
     return AttemptEnd(
         cause=first.cause,
         exit_code=first.member.exit_code,
@@ -121,6 +121,11 @@ def _ending_of(members: Sequence[GangMember]) -> AttemptEnd:
         line=first.member.failure_line,
         is_ours=first.cause is EndCause.SERVER_LOST and _is_ours(first.member),
     )
+
+
+def _name_of(member: GangMember, *, of: int) -> str:
+    """Return which process of a gang it was, in words."""
+    return f"on {member.gpu.server.name}" if member.gang.hosts else f"rank {member.number} of {of}"
 
 
 def _is_ours(member: GangMember) -> bool:

@@ -1,4 +1,4 @@
-"""The processes of a gang in the database: one per GPU, and what each is told of the others.
+"""The processes of a gang in the database: one per GPU or per server, and what each is told of the others.
 
 A gang is opened with its attempt. ``ends.py`` decides how gangs end, ``shares.py`` how their size changes.
 """
@@ -12,18 +12,27 @@ from itertools import chain
 from django.db import transaction
 from django.db.models import F, Q, Sum
 
-from agents.protocol.gangs import GangOrder
+from agents.protocol.gangs import GangHost, GangOrder
 from agents.protocol.ports import Ids
-from scheduler.models import Attempt, Gang, GangMember, Gpu, LeaseGpu
+from scheduler.core.spec.launch import LaunchPer, stored_per
+from scheduler.models import Attempt, Gang, GangMember, Gpu, Job, LeaseGpu
 
-# Ports for leaders: below the ephemeral ports of Linux.
-PORTS = range(20_000, 32_000)
+# Ports for leaders: below the ephemeral ports of Linux, and below those that torch takes when none is named (29400,
+# 29500): scripts that name none meet each other there.
+PORTS = range(20_000, 29_000)
 LOOPBACK = "127.0.0.1"
 
 
+def launches_read(job_ids: Sequence[str]) -> dict[str, LaunchPer]:
+    """Return for what one process of each job's command is started."""
+    rows = Job.objects.filter(pk__in=job_ids).values_list("pk", "spec__launch", "spec__resources") if job_ids else ()
+    return {pk: stored_per({"launch": launch, "resources": resources}) for pk, launch, resources in rows}
+
+
 @transaction.atomic
-def gangs_open(attempts: Sequence[Attempt], *, ids: Ids, at: datetime) -> None:
-    """Create one process per GPU of new attempts; a leader is on the server with the most GPUs, which goes last."""
+def gangs_open(starts: Sequence[tuple[Attempt, LaunchPer]], *, ids: Ids, at: datetime) -> None:
+    """Create the processes of new attempts; a leader is on the server with the most GPUs, which goes last."""
+    attempts = [attempt for attempt, _ in starts]
     if not attempts:
         return
     held = LeaseGpu.objects.filter(lease__attempt__in=attempts, released_at=None).select_related("gpu__server")
@@ -34,16 +43,27 @@ def gangs_open(attempts: Sequence[Attempt], *, ids: Ids, at: datetime) -> None:
     ports = _free_ports(attempts)
     gangs: list[Gang] = []
     members: list[GangMember] = []
-    for attempt, port in zip(attempts, ports, strict=True):
+    for (attempt, per), port in zip(starts, ports, strict=True):
         own = _widest_first(gpus[attempt.pk])
-        address = own[0].server.address or LOOPBACK
-        gangs.append(Gang(attempt=attempt, address=address, port=port, secret=secrets.token_hex(16)))
+        gang = Gang(attempt=attempt, address=_address(own[0]), port=port, held_port=port, secret=secrets.token_hex(16))
+        if per is LaunchPer.SERVER:
+            slots = Counter(gpu.server_id for gpu in own)
+            first: dict[str, Gpu] = {}
+            for gpu in own:
+                first.setdefault(gpu.server_id, gpu)
+            own = list(first.values())
+            gang.hosts = [[_address(gpu), slots[gpu.server_id]] for gpu in own]
+        gangs.append(gang)
         members += [
-            GangMember(id=attempt.pk if number == 0 else ids.ulid(at), gang=gangs[-1], number=number, gpu=gpu)
+            GangMember(id=attempt.pk if number == 0 else ids.ulid(at), gang=gang, number=number, gpu=gpu)
             for number, gpu in enumerate(own)
         ]
     Gang.objects.bulk_create(gangs)
     GangMember.objects.bulk_create(members)
+
+
+def _address(gpu: Gpu) -> str:
+    return gpu.server.address or LOOPBACK
 
 
 def _widest_first(gpus: Sequence[Gpu]) -> list[Gpu]:
@@ -53,7 +73,11 @@ def _widest_first(gpus: Sequence[Gpu]) -> list[Gpu]:
 
 
 def _free_ports(attempts: Sequence[Attempt]) -> list[int]:
-    """Return a port for each attempt that no other gang uses; a job that starts again gets another one."""
+    """Return a port for each attempt that no other gang uses; a job that starts again gets another one.
+
+    Ports differ over all servers: a gang may have its leader on any. The database refuses one in two open gangs.
+    """
+    Gang.objects.filter(attempt__ended_at__isnull=False, held_port__isnull=False).update(held_port=None)
     taken = set(Gang.objects.filter(attempt__ended_at=None).values_list("port", flat=True))
     chosen: list[int] = []
     for attempt in attempts:
@@ -99,6 +123,7 @@ def gang_order(member: GangMember, membership: Sequence[str]) -> GangOrder:
         address=gang.address,
         port=gang.port,
         secret=gang.secret,
+        hosts=tuple(GangHost(address=address, slots=slots) for address, slots in gang.hosts),
     )
 
 

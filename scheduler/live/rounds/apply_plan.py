@@ -17,10 +17,11 @@ from scheduler.core.model.gpu_indexes import GpuAssignment, assign_gpu_ids
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import Plan, Preemption, PreemptRule
 from scheduler.core.model.tables import NO_ROW
+from scheduler.core.spec.launch import LaunchPer
 from scheduler.live.attempts.free_capacity import ServerRoom, room_read
 from scheduler.live.attempts.leases import NewLease, generations_raise
 from scheduler.live.attempts.start_stop import NewAttempt, StopReceipt, attempt_stop, attempts_open
-from scheduler.live.gangs.membership import gangs_open, is_settled
+from scheduler.live.gangs.membership import gangs_open, is_settled, launches_read
 from scheduler.live.gangs.shares import GangShare, ServerShare, gang_reshare, keeps_leader
 from scheduler.live.observed.smoke import GPUS as SMOKE_GPUS
 from scheduler.live.rounds.parking import attempt_continue, attempt_park, has_room_to_park, parked_read, parked_stop
@@ -264,7 +265,9 @@ class _Applying:
         opened = attempts_open(list(self.launches.values()), generations=self.generations, at=self.at)
         row_of = {new.attempt_id: row for row, new in self.launches.items()}
         self.applied.launched += [row_of[attempt.pk] for attempt in opened]
-        gangs_open([attempt for attempt in opened if row_of[attempt.pk] in self.live.gangs], ids=self.ids, at=self.at)
+        per = launches_read([attempt.job_id for attempt in opened])
+        gangs = [(attempt, per[attempt.job_id]) for attempt in opened if per[attempt.job_id] is not LaunchPer.JOB]
+        gangs_open(gangs, ids=self.ids, at=self.at)
 
     def _asks_as_planned(self, row: int, job: Job) -> bool:
         """Return whether a job still waits in the queue and for the GPUs that the plan was made for."""

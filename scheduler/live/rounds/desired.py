@@ -216,18 +216,19 @@ def _members(
     size, cores = len(members), whole.cpu_ids
     for place, member in enumerate(members):
         own = cores[place * len(cores) // size : (place + 1) * len(cores) // size]
-        is_leader = member.pk == lease.attempt_id
+        has_server = bool(member.gang.hosts)
+        resumes = has_server or member.pk == lease.attempt_id  # a leader hands what it resumed to the others
+        is_parked = not whole.gpu_indexes
         yield replace(
             whole,
             attempt_id=member.pk,
-            gpu_indexes=(member.gpu.index,) if whole.gpu_indexes else (),  # while it is parked it has none
-            gpu_uuids=(member.gpu.uuid,) if whole.gpu_indexes else (),
+            gpu_indexes=whole.gpu_indexes if has_server or is_parked else (member.gpu.index,),
+            gpu_uuids=whole.gpu_uuids if has_server or is_parked else (member.gpu.uuid,),
             cpu_ids=own or cores[place % max(1, len(cores)) :][:1],
             memory_bytes=whole.memory_bytes // size,
             files=whole.files if member.started_at is None else {},
-            # The leader hands what it resumed to the others.
-            resume_attempt_id=whole.resume_attempt_id if is_leader else "",
-            resume_name=whole.resume_name if is_leader else "",
+            resume_attempt_id=whole.resume_attempt_id if resumes else "",
+            resume_name=whole.resume_name if resumes else "",
             gang=gang_order(member, membership),
         )
 

@@ -122,11 +122,12 @@ def _forming_kept(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
     """
     tables = live.tables
     young = tables.now_s - tables.jobs.held_at_s < FORMING_MOST_S
-    gangs = {live.attempt_pks[row]: row for row in live.gangs if young[row] and row in live.attempt_pks}
-    if not _takes_turns(config) or not gangs:
+    rows = {pk: row for row, pk in live.attempt_pks.items() if young[row]} if _takes_turns(config) else {}
+    forming = gangs_forming(rows) if rows else set()
+    if not forming:
         return live
     preemptible = tables.jobs.preemptible.copy()
-    preemptible[[gangs[pk] for pk in gangs_forming(gangs)]] = False
+    preemptible[[rows[pk] for pk in forming]] = False
     return replace(live, tables=replace(tables, jobs=replace(tables.jobs, preemptible=preemptible)))
 
 

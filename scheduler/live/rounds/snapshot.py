@@ -35,7 +35,6 @@ class LiveSnapshot:
         server_pks: Server id by row.
         attempt_pks: Row of a job that holds GPUs, or is parked, to its open attempt.
         parked_on: Row of a parked job to the servers that keep its memory.
-        gangs: Rows of jobs that run one process per GPU.
         epoch, round_number: Of the cluster when read; the round is applied only if they are unchanged.
     """
 
@@ -46,7 +45,6 @@ class LiveSnapshot:
     parked_on: dict[int, tuple[str, ...]]
     epoch: int
     round_number: int
-    gangs: frozenset[int] = frozenset()
 
     def digest(self) -> str:
         """Return a hex digest over every column; equal snapshots have equal digests."""
@@ -99,7 +97,6 @@ def snapshot_read(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
         parked_on=parked_on,
         epoch=cluster.epoch,
         round_number=cluster.round_number,
-        gangs=frozenset(np.flatnonzero((jobs.max_servers != 1) | (jobs.min_gpus < jobs.max_gpus)).tolist()),
     )
 
 

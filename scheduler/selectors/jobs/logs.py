@@ -93,7 +93,7 @@ class Log:
 
 @contextmanager
 def log_open(attempt: Attempt, *, rank: int | None = None) -> Iterator[Log]:
-    """Open the kept log of an attempt; of a gang that of its leader, or of the process with that number.
+    """Open the kept log of an attempt; of several processes that of the first, or of the one with that number.
 
     Raises:
         FileNotFoundError: The attempt has no directory (yet, or any more), or no such process.
@@ -112,8 +112,17 @@ def log_open(attempt: Attempt, *, rank: int | None = None) -> Iterator[Log]:
         os.close(directory)
 
 
+def ranks_of(attempt: Attempt) -> list[tuple[int, str]]:
+    """Return number and server of each process that has a log of its own; nothing for an attempt of one process."""
+    members = GangMember.objects.filter(gang_id=attempt.pk).order_by("number")
+    found = list(members.values_list("number", "gpu__server__name"))
+    return found if len(found) > 1 else []
+
+
 def _member(attempt: Attempt, rank: int) -> str:
-    """Return the id of one process of a gang; empty when there is none of that number."""
+    """Return the id of one process of an attempt; empty when there is none of that number."""
+    if rank == 0:
+        return attempt.pk
     members = GangMember.objects.filter(gang_id=attempt.pk, number=rank)
     return members.values_list("pk", flat=True).first() or ""
 
@@ -124,7 +133,7 @@ def log_tail(attempt: Attempt, *, lines: int = 1000, rank: int | None = None) ->
         with log_open(attempt, rank=rank) as log:
             return _tail(log, max(1, lines)) if log.end > log.start else _nothing(attempt, LOG_EMPTY)
     except OSError:
-        return _nothing(attempt, LOG_GONE)
+        return _missing(attempt, rank)
 
 
 def log_from(attempt: Attempt, offset: int, *, most_bytes: int, rank: int | None = None) -> LogChunk:
@@ -138,7 +147,7 @@ def log_from(attempt: Attempt, offset: int, *, most_bytes: int, rank: int | None
             end = start + len(data)
             return LogChunk(start_offset=start, end_offset=end, text=_text(data), truncated=start > offset)
     except OSError:
-        return _nothing(attempt, LOG_GONE)
+        return _missing(attempt, rank)
 
 
 def _open_directory(parent: Path, name: str) -> int:
@@ -226,6 +235,16 @@ def _whole_characters(data: bytes) -> bytes:
 
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
+
+
+def _missing(attempt: Attempt, rank: int | None) -> LogChunk:
+    """Return why a log could not be opened: it is not there, or no process has that number."""
+    if rank is None or _member(attempt, rank):
+        return _nothing(attempt, LOG_GONE)
+    last = max((number for number, _ in ranks_of(attempt)), default=0)
+    have = f"they are numbered 0 to {last}" if last else "it has one process, number 0"
+    reason = f"Attempt {attempt.number} has no process of rank {rank}: {have}."
+    return LogChunk(start_offset=0, end_offset=0, text="", truncated=False, reason=reason)
 
 
 def _nothing(attempt: Attempt, once_ended: str) -> LogChunk:

@@ -17,6 +17,7 @@ from django.db.models import Count, Exists, OuterRef, Q
 from scheduler.core.model.errors import FieldError, NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.spec.env import secret_errors
+from scheduler.core.spec.launch import unsaid_errors
 from scheduler.core.spec.limits import ERRORS
 from scheduler.core.spec.reading import shown
 from scheduler.core.spec.spec import JobSpec, Resources
@@ -77,6 +78,7 @@ def job_check_dry(*, actor: Actor, data: object) -> tuple[CheckedSpec, list[Fiel
     """
     owner = _signed_in(actor)
     spec, errors = JobSpec.read(data)
+    errors += unsaid_errors(data, command=spec.command, per=spec.starts_per)
     cluster = cluster_row()
     found, more = _cluster_errors(owner, spec, cluster, bad={error.pointer for error in errors})
     errors += _errors_of_secrets(owner, spec, found)
@@ -99,6 +101,7 @@ def jobs_checked(*, actor: Actor, data: Sequence[object]) -> list[CheckedSpec]:
     known: dict[tuple[str, str, Resources], tuple[CheckedSpec | None, list[FieldError]]] = {}
     for place, one in enumerate(data):
         spec, wrong = JobSpec.read(one)
+        wrong += unsaid_errors(one, command=spec.command, per=spec.starts_per)
         if not wrong:
             asked = (spec.queue, spec.profile, spec.resources)
             if asked not in known:

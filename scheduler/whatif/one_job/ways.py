@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 
 from scheduler.core.model.errors import SpecInvalid
 from scheduler.core.model.tables import JobTable
+from scheduler.core.spec.launch import LaunchPer
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Queue
 from scheduler.models.queue import Role
@@ -69,7 +70,8 @@ def families(question: Question) -> Iterator[list[Option]]:
     """Yield the candidates of one kind after the other, in each kind the smallest change first."""
     resources = question.spec.resources
     yield question.options("queue", [(f"Move it to {name}", {"queue": name}) for name in _other_queues(question)])
-    if resources.is_gang:
+    is_gang = question.spec.starts_per is not LaunchPer.JOB
+    if is_gang:
         servers = [
             count
             for count in (resources.max_servers + 1, 2 * resources.max_servers, resources.gpus)
@@ -84,7 +86,7 @@ def families(question: Question) -> Iterator[list[Option]]:
         yield question.options(
             "min_gpus", [(title.format(_gpus(n), resources.min_gpus), {"min_gpus": n}) for n in bounds]
         )
-    if not question.job.smoke_due and not (resources.is_gang and question.job.first_started_at):
+    if not question.job.smoke_due and not (is_gang and question.job.first_started_at):
         title = "Ask for {} instead of {}"
         sizes = _sizes(question)
         yield question.options("gpus", [(title.format(_gpus(n), resources.gpus), {"gpus": n}) for n in sizes])

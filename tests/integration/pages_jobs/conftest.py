@@ -15,7 +15,7 @@ from django.test import Client
 
 from scheduler import notify
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Attempt, Job, Queue, Server
+from scheduler.models import Attempt, GangMember, Job, Queue, Server
 from scheduler.models.queue import Role
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.factories import job_make, member_make, queue_make, sample_make, server_make, user_make
@@ -149,8 +149,8 @@ def newest_attempt(job: Job) -> Attempt:
     return Attempt.objects.filter(job=job).latest("number")
 
 
-def log_write(attempt: Attempt, text: str | bytes, *, start: int = 0) -> Path:
-    """Write a segment of an attempt's log, as the agent does."""
+def log_write(attempt: Attempt | GangMember, text: str | bytes, *, start: int = 0) -> Path:
+    """Write a segment of the log of an attempt or of a process of its gang, as the agent does."""
     directory = Path(django_settings.SHARED_DIR) / "attempts" / attempt.pk
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"log.{start:020d}"

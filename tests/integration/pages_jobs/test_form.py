@@ -1,6 +1,7 @@
 """The submit form: the same spec as REST, errors at their fields, nothing typed is lost."""
 
 import json
+from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -104,6 +105,32 @@ def test_every_field_of_the_form_reaches_the_spec_as_by_rest(world: World) -> No
     )
 
     assert stored(form) == stored(rest)
+
+
+def test_preview_and_page_say_how_often_the_command_starts(world: World) -> None:
+    """Said or not: before it is stored and afterwards the words are the same."""
+    browser = world.browser("member")
+    fields = {**FIELDS, "max_servers": "2"}
+    implied = browser.send("/jobs/new", {**fields, "action": "check"})
+    said = browser.send("/jobs/new", {**fields, "action": "check", "launch": "server"})
+    job = by_form(browser, max_servers="2", launch="server")
+
+    assert "once for every CPU slot, 2 processes" in implied.text
+    assert "once on each of up to 2 servers" in said.text
+    assert "once on each of up to 2 servers" in browser.open(f"/jobs/J-{job.number}").text
+    assert job.spec["launch"] == {"per": "server"}
+
+
+def test_what_cannot_start_so_is_an_error_at_its_field(world: World) -> None:
+    """As is torchrun on several servers without a word on how often."""
+    browser = world.browser("member")
+    once = browser.send("/jobs/new", {**FIELDS, "max_servers": "2", "launch": "job"})
+    silent = browser.send("/jobs/new", {**FIELDS, "max_servers": "2", "command": "torchrun train.py"})
+
+    for page, words in ((once, "set max_servers to 1"), (silent, "Say how often torchrun is started")):
+        assert words in page.text
+        assert page.having(id="id_launch_error")
+    assert not Job.objects.filter(name="resnet", spec__launch__per="job", spec__resources__max_servers=2).exists()
 
 
 def test_yaml_in_the_form_and_by_rest_store_equal_bytes(world: World) -> None:
@@ -309,7 +336,9 @@ def test_a_form_for_a_queue_that_is_not_ones_own_is_refused(world: World, role: 
 def test_queues_on_offer_are_those_one_may_submit_to(world: World) -> None:
     """Leaves in which one is a member, and no others."""
     queue_make("vision/detection", parent=Queue.objects.get(name="vision"))
-    options = {has["value"] for tag, has in world.browser("member").open("/jobs/new").tags if tag == "option"}
+    tags = world.browser("member").open("/jobs/new").tags
+    first = next(at for at, (_, has) in enumerate(tags) if has.get("name") == "queue") + 1
+    options = {has["value"] for _, has in takewhile(lambda found: found[0] == "option", tags[first:])}
 
     assert options == {"vision/detection"}
 

@@ -8,7 +8,7 @@ from frontend.pages.jobs.logs.log_view import COUNTED_BYTES, TAIL_LINES
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from tests.integration.pages_jobs.conftest import Page, World, job_in, log_write, newest_attempt
-from tests.support.rows.factories import attempt_make, job_move
+from tests.support.rows.factories import attempt_make, gang_make, job_move
 
 
 def gutter(page: Page) -> list[str]:
@@ -32,6 +32,40 @@ def test_the_last_thousand_lines_are_shown_with_their_numbers(world: World) -> N
     assert "line 1500" in page.text
     assert "line 500 " not in page.text
     assert "Earlier lines" in page.text
+
+
+def test_each_process_of_a_gang_has_its_log_to_choose(world: World) -> None:
+    """The choice names its server, keeps to itself in every link, and is what a download holds."""
+    job = running(world)
+    attempt = newest_attempt(job)
+    other = gang_make(attempt)
+    log_write(attempt, "of rank 0\n")
+    log_write(other, "".join(f"of rank 1, line {index}\n" for index in range(1, 1501)))
+    browser = world.browser("member")
+    path = f"/jobs/J-{job.number}/logs"
+    page, chosen = browser.open(path), browser.open(path, rank="1")
+    links = [has["href"] for _, has in chosen.tags if "before=" in has.get("href", "") or "at=" in has.get("href", "")]
+    download = [has["href"] for _, has in chosen.tags if has.get("href", "").endswith("?rank=1")]
+    saved = browser.client.get(download[0])
+
+    assert "of rank 0" in page.text
+    assert f"Rank 1, {other.gpu.server.name}" in page.text
+    assert "of rank 1, line 1500" in chosen.text
+    assert "of rank 0" not in chosen.text
+    assert links
+    assert all("rank=1" in link for link in links)
+    assert saved["Content-Disposition"] == f'attachment; filename="J-{job.number}-attempt-1-rank-1.log"'
+    assert b"of rank 1, line 1\n" in saved.getvalue()
+    assert gutter(browser.client_page(next(link for link in links if "before=" in link)))[0] == "1"
+
+
+def test_process_of_a_server_is_called_one(world: World) -> None:
+    """Its log is that of all its ranks."""
+    job = running(world)
+    gang_make(newest_attempt(job))
+    Job.objects.filter(pk=job.pk).update(spec={**job.spec, "launch": {"per": "server"}})
+
+    assert "Server 1, " in world.browser("member").open(f"/jobs/J-{job.number}/logs").text
 
 
 def test_earlier_lines_lead_to_the_beginning(world: World) -> None:

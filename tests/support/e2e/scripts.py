@@ -52,6 +52,76 @@ for step, rows in zip(run.steps(), batches):
     run.report(loss=loss)
 """
 
+# A script for torchrun, which starts its ranks: rank 0 reports and saves, the others train what it broadcasts. It takes
+# its time until there is a file ``hurry`` beside its record.
+TORCHRUN = """
+import os, sys, time
+import torch
+import torch.distributed as dist
+from agents.runtime import Run
+from agents.runtime.torch_state import capture, restore
+
+steps, record = int(sys.argv[1]), sys.argv[2]
+dist.init_process_group("gloo")
+rank, size = dist.get_rank(), dist.get_world_size()
+torch.manual_seed(3)
+inputs, targets = torch.randn(size * 8, 5), torch.randn(size * 8, 1)
+model = torch.nn.Sequential(torch.nn.Linear(5, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+run = Run(total_steps=steps, checkpoint_every_s=1.0, quiet=True) if rank == 0 else None
+if run is not None:
+    run.on_checkpoint(lambda: capture(model, optimizer=optimizer))
+    restore(run.resume(), model, optimizer=optimizer)
+for parameter in model.parameters():
+    dist.broadcast(parameter.data, src=0)
+if os.environ["LOCAL_RANK"] == "0":
+    ranks = " and ".join(str(rank + place) for place in range(int(os.environ["LOCAL_WORLD_SIZE"])))
+    print(f"server {os.environ['GROUP_RANK']} of {os.environ['GROUP_WORLD_SIZE']}, ranks {ranks} of {size}", flush=True)
+
+
+def numbers():
+    \"\"\"Yield the steps that rank 0 comes to, in every rank.\"\"\"
+    own = iter(run.steps()) if run is not None else None
+    while True:
+        number = torch.tensor([next(own, -1) if own is not None else 0])
+        dist.broadcast(number, src=0)
+        if number.item() < 0:
+            return
+        yield int(number)
+
+
+for step in numbers():
+    mine = slice(rank * 8, rank * 8 + 8)
+    optimizer.zero_grad()
+    loss = torch.nn.functional.mse_loss(model(inputs[mine]), targets[mine])
+    loss.backward()
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= size
+    optimizer.step()
+    mean = loss.detach().clone()
+    dist.all_reduce(mean)
+    mean /= size
+    if not os.path.exists(os.path.join(os.path.dirname(record), "hurry")):
+        time.sleep(0.05)
+    with open(record, "a") as file:
+        file.write(f"{step} {rank} {size} {float(mean).hex()}\\n")
+    if run is not None:
+        run.report(loss=float(mean))
+dist.destroy_process_group()
+"""
+
+# Listens on the port of its gang, says so in one file, and goes on until another job has said so in another.
+LISTENS = """
+import os, pathlib, socket, sys, time
+
+own, other = map(pathlib.Path, sys.argv[1:])
+with socket.create_server((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))):
+    own.write_text(os.environ["MASTER_PORT"])
+    while not other.exists():
+        time.sleep(0.05)
+"""
+
 # Knows nothing of the runtime, and ends by itself.
 PLAIN = """
 import time

@@ -203,6 +203,7 @@ class FakeAgent:
         self._transport, self._clock = transport, clock
         self.slots, self.num_cpus, self.memory_bytes = slots, 2 * slots, 8 * slots * GIB
         self._probe = probe
+        self.address = ""
         self.stamp = Stamp(epoch=0, generation=0, sequence=0)
         self.sequence = 0
         self.attempts: dict[str, FakeAttempt] = {}
@@ -302,6 +303,7 @@ class FakeAgent:
             memory_bytes=self.memory_bytes,
             cpu_frac=0.5,
             used_memory_bytes=GIB,
+            address=self.address,
             devices=self._probe.sample({}) if self._probe else tuple(self._device(at) for at in range(self.slots)),
             attempts=tuple(_attempt_report(pk, attempt) for pk, attempt in sorted(self.attempts.items())),
         )

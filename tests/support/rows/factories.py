@@ -18,6 +18,8 @@ from scheduler.models import (
     Attempt,
     Cluster,
     Event,
+    Gang,
+    GangMember,
     Gpu,
     Job,
     Lease,
@@ -253,6 +255,14 @@ def attempt_make(job: Job, *, server: Server | None = None, at: datetime = AT) -
     assert len(free) == job.num_gpus, f"{server.name} has {len(free)} free GPUs, {job.num_gpus} are needed"
     LeaseGpu.objects.bulk_create(LeaseGpu(lease=lease, gpu=gpu) for gpu in free)
     return attempt
+
+
+def gang_make(attempt: Attempt, *, port: int = 20_000) -> GangMember:
+    """Make an attempt a gang of two processes; return the second. The first is the attempt itself."""
+    gang = Gang.objects.create(attempt=attempt, address="127.0.0.1", port=port, held_port=port, secret="0" * 32)
+    gpu = LeaseGpu.objects.filter(lease__attempt=attempt)[0].gpu
+    GangMember.objects.create(id=attempt.pk, gang=gang, number=0, gpu=gpu)
+    return GangMember.objects.create(id=ulid_make(attempt.created_at), gang=gang, number=1, gpu=gpu)
 
 
 def sample_make(scope: str, scope_id: str | int, at: datetime = AT, *, resolution_s: int = 1, **values: Any) -> Sample:

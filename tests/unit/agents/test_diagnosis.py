@@ -35,6 +35,12 @@ def found(output: str, *, exit_signal: int | None = None, secrets: tuple[str, ..
         ("agents.runtime.errors.EverythingBad: dataset photos has no item that can be read", "incorrect_input"),
         ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (32x10 and 20x5)", "semantic"),
         ("RuntimeError: Error(s) in loading state_dict for Net:", "semantic"),
+        ("OSError: [Errno 98] Address already in use", "semantic"),
+        (
+            "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
+            "port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
+            "semantic",
+        ),
         ("RuntimeError: CUDA error: an illegal memory access was encountered", "invalid_memory"),
         ("RuntimeError: PytorchStreamReader failed finding central directory", "checkpoint_error"),
         ("RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1331, unhandled system error", "mpi"),
@@ -49,6 +55,14 @@ def test_line_names_its_class(line: str, failure: str) -> None:
     output = f"step 1\nTraceback (most recent call last):\n  File 'a.py', line 3, in <module>\n{line}\n"
 
     assert found(output) == Finding(failure=failure, line=line.strip())
+
+
+@pytest.mark.parametrize(("given_port", "failure"), [(None, "semantic"), (2950, "semantic"), (29500, "mpi")])
+def test_port_in_use_is_the_scripts_fault_unless_it_was_given(given_port: int | None, failure: str) -> None:
+    """A script that chose a port which another job has says nothing about the server."""
+    tail = b"DistNetworkError: failed to listen. port: 29500, name: EADDRINUSE, message: address already in use\n"
+
+    assert diagnose(exit_signal=None, tail=tail, given_port=given_port).failure == failure
 
 
 def test_every_class_is_one_of_the_schedulers_list() -> None:

@@ -13,7 +13,7 @@ WORDS: dict[str, str] = {
     FailureClass.GPU_OOM: "Too little GPU memory",
     FailureClass.DISK_FULL: "No disk space left",
     FailureClass.STALLED: "No progress",
-    FailureClass.SEMANTIC: "Shapes, types or versions do not fit",
+    FailureClass.SEMANTIC: "Shapes, types, versions or settings do not fit",
     FailureClass.CHECKPOINT: "A checkpoint cannot be read or written",
     FailureClass.INVALID_MEMORY: "Invalid memory access",
     FailureClass.MPI: "Communication between ranks failed",

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from frontend.components.formats import MINUS, clock, data_size, duration, joined, number, percent, signed
 from frontend.pages.jobs.charts.progress import newest
-from frontend.pages.jobs.subject import Subject
+from frontend.pages.jobs.subject import Subject, in_words
+from scheduler.core.spec.launch import StoredResources, launch_words, stored_per
 from scheduler.selectors.jobs.rows import AttemptRow, SeatRow
 
 SAME_CORES = 0.05
@@ -125,7 +126,10 @@ def _asked(subject: Subject) -> Holdings:
 
 def _common(subject: Subject) -> list[Pair]:
     detail, checkpoint = subject.detail, subject.detail["checkpoint"]
-    pairs = [Pair(label="Profile", value=detail["profile"] or "not measured")]
+    pairs = [
+        Pair(label="Its command starts", value=_launch(subject)),
+        Pair(label="Profile", value=detail["profile"] or "not measured"),
+    ]
     if detail["queueing_s"] >= 1 and subject.is_holding:
         pairs.append(Pair(label="Waited", value=duration(detail["queueing_s"])))
     if checkpoint:
@@ -136,6 +140,11 @@ def _common(subject: Subject) -> list[Pair]:
     for name, value in list(subject.job.spec["labels"].items())[:8]:
         pairs.append(Pair(label=name, value=value or "(empty)"))
     return pairs
+
+
+def _launch(subject: Subject) -> str:
+    spec = subject.job.spec
+    return in_words(launch_words(stored_per(spec), StoredResources(spec["resources"])), subject.device)
 
 
 def _cores(cpus: float | None) -> str:

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from frontend.components.devices import DeviceWord
 from frontend.pages.jobs.head import Action, TimePhrase, actions, moment, place_words
 from frontend.pages.jobs.job.tabs import TABS, Tab
-from frontend.pages.jobs.logs.log_view import download_headers
+from frontend.pages.jobs.logs.log_view import download_headers, whole
 from frontend.pages.jobs.subject import Subject, found_job, subject_of
 from scheduler.core.model.errors import Conflict, InvalidTransition, JobChanged, NotAllowed, NotFound, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
@@ -141,17 +141,17 @@ def done_words(action: str, changed: Job) -> str:
 def job_log_download(request: HttpRequest, job: str, attempt: int) -> StreamingHttpResponse:
     """Send the whole kept log of an attempt as a file."""
     found = found_job(request, job)
-    chosen = found.attempts.filter(number=attempt).first()
+    chosen, rank = found.attempts.filter(number=attempt).first(), whole(request.GET.get("rank", ""))
     if chosen is None:
         raise Http404(f"J-{found.number} has no attempt {attempt}.")
 
     def pieces() -> Iterator[bytes]:
         try:
-            with log_open(chosen) as log:
+            with log_open(chosen, rank=rank) as log:
                 yield from log.pieces()
         except OSError:  # none yet, or a job has put something else in its place
             yield b""
 
     return StreamingHttpResponse(
-        pieces(), content_type="text/plain; charset=utf-8", headers=download_headers(found.number, attempt)
+        pieces(), content_type="text/plain; charset=utf-8", headers=download_headers(found.number, attempt, rank)
     )

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from frontend.components.formats import counted, data_size
 from frontend.pages.jobs.logs.log_text import LogLine, log_lines
 from frontend.pages.jobs.subject import Subject
+from scheduler.core.spec.launch import LaunchPer, stored_per
 from scheduler.models import Attempt
-from scheduler.selectors.jobs.logs import LogChunk, log_from, log_tail
+from scheduler.selectors.jobs.logs import LogChunk, log_from, log_tail, ranks_of
 
 TAIL_LINES = 1000
 SHORT_LINES = 12
@@ -21,6 +22,8 @@ class LogPage:
 
     Attributes:
         attempt: Number of the attempt; None before the first.
+        rank: Number of the process, as the URL names it; None for the first.
+        ranks: Number and name of each process to choose from; empty where there is one.
         lines: What is shown, filtered.
         all_lines: How many there were before the filter.
         next_number: Number of the line after the last; empty where numbers are not known.
@@ -34,6 +37,8 @@ class LogPage:
 
     attempt: int | None
     attempts: list[int]
+    rank: int | None
+    ranks: list[tuple[int, str]]
     lines: list[LogLine]
     all_lines: int
     start_offset: int
@@ -46,6 +51,11 @@ class LogPage:
     note: str
     empty: str
 
+    @property
+    def rank_query(self) -> str:
+        """Return what a link to another place of this log needs to stay with its process."""
+        return "" if self.rank is None else f"&rank={self.rank}"
+
 
 def short_log(subject: Subject) -> LogPage:
     """Return the last lines of the newest attempt."""
@@ -55,13 +65,14 @@ def short_log(subject: Subject) -> LogPage:
 def full_log(subject: Subject) -> LogPage:
     """Return the last thousand lines, or those around ``?at=`` or before ``?before=``, narrowed by the query."""
     query = subject.request.GET
-    number_ = _whole(query.get("attempt", ""))
+    number_ = whole(query.get("attempt", ""))
     attempt = _newest(subject) if number_ is None else subject.job.attempts.filter(number=number_).first()
-    at, before = _whole(query.get("at", "")), _whole(query.get("before", ""))
+    at, before = whole(query.get("at", "")), whole(query.get("before", ""))
     level = query.get("level", "")
     return _page(
         subject,
         attempt,
+        rank=whole(query.get("rank", "")),
         lines=TAIL_LINES,
         at=at,
         before=before,
@@ -70,7 +81,8 @@ def full_log(subject: Subject) -> LogPage:
     )
 
 
-def _whole(text: str) -> int | None:
+def whole(text: str) -> int | None:
+    """Return the number in a part of a query; None where there is none."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 15 else None
 
 
@@ -84,6 +96,7 @@ def _page(
     attempt: Attempt | None,
     *,
     lines: int,
+    rank: int | None = None,
     at: int | None = None,
     before: int | None = None,
     words: str = "",
@@ -91,14 +104,16 @@ def _page(
 ) -> LogPage:
     newest = subject.detail["attempt"]
     numbers = list(range(newest["number"], 0, -1)) if newest else []
-    chunk = _chunk(attempt, lines=lines, at=at, before=before)
+    chunk = _chunk(attempt, rank, lines=lines, at=at, before=before)
     is_end = at is None and before is None
-    first = _first_number(attempt, chunk)
+    first = _first_number(attempt, rank, chunk)
     found = log_lines(chunk.text, start_offset=chunk.start_offset, first_number=first)
     shown = [line for line in found if _fits(line, words.lower(), level)]
     return LogPage(
         attempt=attempt.number if attempt else None,
         attempts=numbers,
+        rank=rank,
+        ranks=_ranks(subject, attempt),
         lines=shown,
         all_lines=len(found),
         start_offset=chunk.start_offset,
@@ -115,24 +130,30 @@ def _page(
     )
 
 
-def _chunk(attempt: Attempt | None, *, lines: int, at: int | None, before: int | None) -> LogChunk:
+def _ranks(subject: Subject, attempt: Attempt | None) -> list[tuple[int, str]]:
+    """Return the processes of an attempt by number, with what they are called."""
+    noun = "Server" if stored_per(subject.job.spec) is LaunchPer.SERVER else "Rank"
+    return [(number, f"{noun} {number}, {server}") for number, server in ranks_of(attempt)] if attempt else []
+
+
+def _chunk(attempt: Attempt | None, rank: int | None, *, lines: int, at: int | None, before: int | None) -> LogChunk:
     if attempt is None:
         return LogChunk(start_offset=0, end_offset=0, text="", truncated=False, reason="No log yet.")
     if at is None and before is None:
-        return log_tail(attempt, lines=lines)
+        return log_tail(attempt, lines=lines, rank=rank)
     place = at if at is not None else before or 0
     start = max(0, place - AROUND_BYTES)
     size = 2 * AROUND_BYTES if at is not None else place - start
-    return _from_line_start(log_from(attempt, start, most_bytes=max(1, size)), is_cut=start > 0)
+    return _from_line_start(log_from(attempt, start, most_bytes=max(1, size), rank=rank), is_cut=start > 0)
 
 
-def _first_number(attempt: Attempt | None, chunk: LogChunk) -> int | None:
+def _first_number(attempt: Attempt | None, rank: int | None, chunk: LogChunk) -> int | None:
     """Return the number of the first line of a chunk; None where it would take long to count, or a part is gone."""
     if chunk.start_offset == 0 or attempt is None:
         return 1
     if chunk.start_offset > COUNTED_BYTES:
         return None
-    before = log_from(attempt, 0, most_bytes=chunk.start_offset)
+    before = log_from(attempt, 0, most_bytes=chunk.start_offset, rank=rank)
     if before.start_offset != 0 or before.end_offset != chunk.start_offset:
         return None
     return before.text.count("\n") + 1
@@ -171,9 +192,10 @@ def _empty(subject: Subject, chunk: LogChunk, attempt: Attempt | None, lines: in
     return chunk.reason or "No line here."
 
 
-def download_headers(job_number: int, attempt: int) -> dict[str, str]:
+def download_headers(job_number: int, attempt: int, rank: int | None) -> dict[str, str]:
     """Return the headers of a log that is saved, never shown: a browser must not take it for a page."""
+    name = f"J-{job_number}-attempt-{attempt}" + ("" if rank is None else f"-rank-{rank}")
     return {
-        "Content-Disposition": f'attachment; filename="J-{job_number}-attempt-{attempt}.log"',
+        "Content-Disposition": f'attachment; filename="{name}.log"',
         "X-Content-Type-Options": "nosniff",
     }

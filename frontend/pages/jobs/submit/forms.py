@@ -11,6 +11,7 @@ from django.utils.datastructures import MultiValueDict
 
 from frontend.pages.jobs.submit.spec_fields import field_of, unix_lines
 from scheduler.core.model.errors import FieldError
+from scheduler.core.spec.launch import LaunchPer
 from scheduler.core.spec.limits import DEFAULT_GRACE_S
 from scheduler.core.spec.units import format_duration
 from scheduler.models import Queue
@@ -32,6 +33,12 @@ FOLDED = (
     "profile",
     "env",
     "labels",
+)
+LAUNCHES = (
+    ("", "Automatic"),
+    (LaunchPer.JOB.value, "Once, on one server"),
+    (LaunchPer.SERVER.value, "Once on each server"),
+    (LaunchPer.GPU.value, "Once for every GPU"),
 )
 MOST_FILES = 80  # rows that are read; the spec allows fewer and says so
 
@@ -91,6 +98,12 @@ class SpecForm(forms.Form):
         "At most", "It may grow to so many while they are free.", inputmode="numeric", placeholder="as asked"
     )
     max_servers = _line("Servers", "On as many its GPUs may be.", inputmode="numeric", placeholder="1")
+    launch = forms.CharField(
+        label="Start its command",
+        required=False,
+        help_text="torchrun and the like: once on each server.",
+        widget=forms.Select(choices=LAUNCHES),
+    )
     total_steps = _line("Steps in all", "For progress and the time it ends.", inputmode="numeric")
     env = _area("Environment", "One variable a line, as NAME=value, or NAME={secret: wandb}.", 3, placeholder="SEED=1")
     priority = _line(
@@ -119,10 +132,10 @@ class SpecForm(forms.Form):
 
     def opens_more(self) -> bool:
         """Return whether a field that is folded away holds something or is wrong."""
-        filled = any(self[name].value() for name in FOLDED)
-        return (
-            filled or not self["preemptible"].value() or any(name in self.errors for name in (*FOLDED, "preemptible"))
-        )
+        # Every stored spec says how it starts; that it starts once is nothing to look at.
+        filled = any(self[name].value() for name in FOLDED) or self["launch"].value() not in (None, "", LaunchPer.JOB)
+        folded = (*FOLDED, "launch", "preemptible")
+        return filled or not self["preemptible"].value() or any(name in self.errors for name in folded)
 
     def texts(self) -> dict[str, str]:
         """Return what was typed, by field name."""

@@ -15,6 +15,7 @@ from frontend.pages.jobs.subject import in_words
 from frontend.pages.jobs.submit.reach import reach_rows
 from frontend.pages.jobs.submit.spec_yaml import spec_as_yaml
 from frontend.pages.jobs.waiting.estimate import time_rows
+from scheduler.core.spec.launch import launch_words
 from scheduler.core.spec.spec import JobSpec
 from scheduler.selectors.cluster.servers import device_kinds, isolations
 from scheduler.selectors.jobs.reason_rows import JobPreview, PreemptedJob
@@ -59,6 +60,7 @@ def preview_of(request: HttpRequest, spec: JobSpec) -> Preview:
         icon=icon,
         rows=[
             *_place_rows(found, word),
+            _launch_row(spec, word),
             *_when_rows(request, found),
             ("When it has to stop", _stop_words(spec)),
             *reach_rows(isolations(request.user, names)),
@@ -101,6 +103,11 @@ def _place_rows(found: JobPreview, word: DeviceWord) -> list[tuple[str, str]]:
     if found["position"]:
         rows.append(("Place in line", f"{ordinal(found['position'])} of {number(found['waiting_jobs'])}"))
     return rows
+
+
+def _launch_row(spec: JobSpec, word: DeviceWord) -> tuple[str, str]:
+    """Return how often the command starts."""
+    return "Its command starts", in_words(launch_words(spec.starts_per, spec.resources), word)
 
 
 def _when_rows(request: HttpRequest, found: JobPreview) -> list[tuple[str, str]]:

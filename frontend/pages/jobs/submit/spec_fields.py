@@ -26,6 +26,7 @@ POINTERS: dict[str, str] = {
     "/resources/cpus": "cpus",
     "/resources/memory": "memory",
     "/resources/disk": "disk",
+    "/launch": "launch",
     "/schedule": "priority",
     "/schedule/priority": "priority",
     "/schedule/preemptible": "preemptible",
@@ -81,6 +82,7 @@ def spec_of_fields(values: Mapping[str, str], files: Mapping[str, str]) -> tuple
         "resources": _part(
             values, numbers=("gpus", "min_gpus", "max_gpus", "max_servers", "cpus"), texts=("memory", "disk")
         ),
+        "launch": {"per": values["launch"].strip()} if _given(values, "launch") else {},
         "schedule": _part(values, numbers=("priority",), texts=("max_duration", "warn_before"))
         | ({} if values.get("preemptible") else {"preemptible": False}),
         "checkpoint": _part(values, texts=("grace", "signal")),
@@ -186,6 +188,7 @@ def fields_of_spec(spec: Json) -> dict[str, str]:
         "cpus": resources.get("cpus"),
         "memory": resources.get("memory"),
         "disk": resources.get("disk"),
+        "launch": _mapping(spec, "launch").get("per"),
         "priority": schedule.get("priority"),
         "preemptible": "on" if schedule.get("preemptible", True) else "",
         "max_duration": schedule.get("max_duration"),

@@ -4,7 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import TypeGuard
 
+from scheduler.core.spec.foreign.script_lines import OF_DSTACK, OF_SKYPILOT, script_told
 from scheduler.core.spec.foreign.translation import Fields, Translation, fields_of, plain_name
+from scheduler.core.spec.launch import LaunchPer
 
 SCRIPT = "run.sh"
 _IMAGE = "Jobs run on the server; install what they need there."
@@ -43,7 +45,6 @@ _DSTACK_ELSEWHERE = {
     "schedule": "Jobs begin when there is room for them; submit it when it is to run.",
     **dict.fromkeys(("backends", "regions", "instance_types", "fleets", "availability_zones", "max_price"), _WHERE),
 }
-_NODES = "The scheduler chooses the servers; their sum of GPUs is asked for, and the command is started once."
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT])i?B?", re.IGNORECASE)
 
 
@@ -60,9 +61,10 @@ def is_dstack(data: object) -> TypeGuard[Fields]:
 def from_skypilot(data: Fields, *, queue: str) -> Translation:
     """Return the spec that does what the task asks for."""
     lines = [str(data.get("setup") or "").rstrip(), str(data["run"]).rstrip()]
-    made = _begun(data, queue, [line for line in lines if line], otherwise="sky-task")
+    made = _begun(data, queue, otherwise="sky-task")
     asked = fields_of(data, "resources")
     nodes = _nodes(made, data, "num_nodes")
+    _script(made, [line for line in lines if line], nodes=nodes, names=OF_SKYPILOT)
     gpus = _accelerators(made, asked.get("accelerators"))
     _ask(made, gpus * nodes, cpus=_least(asked.get("cpus")), memory=_least(asked.get("memory")), nodes=nodes)
     if disk := _least(asked.get("disk_size")):
@@ -75,9 +77,10 @@ def from_skypilot(data: Fields, *, queue: str) -> Translation:
 
 def from_dstack(data: Fields, *, queue: str) -> Translation:
     """Return the spec that does what the task asks for."""
-    made = _begun(data, queue, [str(line) for line in data["commands"]], otherwise="dstack-task")
+    made = _begun(data, queue, otherwise="dstack-task")
     asked = fields_of(data, "resources")
     nodes = _nodes(made, data, "nodes")
+    _script(made, [str(line) for line in data["commands"]], nodes=nodes, names=OF_DSTACK)
     gpus = _gpu(made, asked.get("gpu"))
     _ask(made, gpus * nodes, cpus=_least(asked.get("cpu")), memory=_size(asked.get("memory")), nodes=nodes)
     for name in asked:
@@ -103,12 +106,20 @@ def from_dstack(data: Fields, *, queue: str) -> Translation:
     return made
 
 
-def _begun(data: Fields, queue: str, lines: list[str], *, otherwise: str) -> Translation:
+def _begun(data: Fields, queue: str, *, otherwise: str) -> Translation:
     made = Translation()
-    script = "\n".join(["#!/bin/bash", "set -e", *lines, ""])
     name = plain_name(str(data.get("name") or ""), otherwise=otherwise)
-    made.spec |= {"name": name, "queue": queue, "command": ["bash", SCRIPT], "files": {SCRIPT: script}}
+    made.spec |= {"name": name, "queue": queue, "command": ["bash", SCRIPT]}
     return made
+
+
+def _script(made: Translation, lines: list[str], *, nodes: int, names: Mapping[str, str]) -> None:
+    """Put the lines into a file; they are started on each server, as there."""
+    script = "\n".join(["#!/bin/bash", "set -e", *lines, ""])
+    per = LaunchPer.SERVER if nodes > 1 else LaunchPer.JOB
+    told = script_told(made, script, per=per, names=names if nodes > 1 else {})
+    made.spec["files"] = {SCRIPT: told}
+    made.put("launch", "per", per.value)
 
 
 def _skip(made: Translation, data: Fields, elsewhere: Fields) -> None:
@@ -123,7 +134,9 @@ def _nodes(made: Translation, data: Fields, name: str) -> int:
         made.skip(f"{name}: {nodes}", "It is no number of servers.")
         return 1
     if nodes > 1:
-        made.skip(f"{name}: {nodes}", _NODES)
+        made.put("resources", "max_servers", nodes)
+        why = f"At most {nodes} servers: fewer where its GPUs fit on fewer. NNODES says how many."
+        made.skip(f"{name}: {nodes}", why)
     return nodes
 
 

@@ -5,7 +5,15 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from scheduler.core.spec.foreign.script_lines import (
+    OF_SLURM,
+    OF_SLURM_RANKS,
+    OF_SLURM_SERVERS,
+    has_srun,
+    script_told,
+)
 from scheduler.core.spec.foreign.translation import Translation, plain_name
+from scheduler.core.spec.launch import LaunchPer
 from scheduler.core.spec.limits import STOP_SIGNALS
 from scheduler.core.spec.units import format_duration
 
@@ -42,7 +50,8 @@ class _Request:
     """What the options ask for together."""
 
     nodes: int = 1
-    tasks: int = 1
+    tasks: int | None = None
+    tasks_per_node: int | None = None
     gpus: int | None = None
     gpus_per_node: int | None = None
     gpus_per_task: int | None = None
@@ -51,6 +60,13 @@ class _Request:
     mb_per_node: float | None = None
     mb_per_gpu: float | None = None
     mb_per_cpu: float | None = None
+
+    @property
+    def all_tasks(self) -> int:
+        """Return the tasks on all servers; one on each when not said."""
+        if self.tasks is not None:
+            return self.tasks
+        return (self.tasks_per_node or 1) * self.nodes
 
 
 def from_sbatch(text: str, *, queue: str) -> Translation:
@@ -65,14 +81,42 @@ def from_sbatch(text: str, *, queue: str) -> Translation:
             made.skip(line, f"{value!r} is not understood.")
     if "max_duration" not in made.spec.get("schedule", {}):
         made.spec.pop("schedule", None)  # without --time there is no end to be warned of
-    _resources(made, asked)
-    for number, line in enumerate(text.splitlines(), start=1):
-        word = line.strip().split(" ", 1)[0]
-        if word in {"srun", "mpirun", "mpiexec"}:
-            made.skip(f"line {number}: {line.strip()}", f"Start the program directly: {word} is not there.")
-        elif word in {"module", "ml"}:
-            made.skip(f"line {number}: {line.strip()}", "Modules are not loaded; name the program with its path.")
+    gpus = _resources(made, asked)
+    per = _launch(made, asked, gpus=gpus, starts_all=has_srun(text))
+    names = OF_SLURM | (OF_SLURM_RANKS if per is LaunchPer.GPU else OF_SLURM_SERVERS)
+    told = script_told(made, text, per=per, names=names if per is not LaunchPer.JOB else {})
+    made.spec["files"] = {SCRIPT: told}
     return made
+
+
+def _launch(made: Translation, asked: _Request, *, gpus: int, starts_all: bool) -> LaunchPer:
+    """Say how often the script is started, by its servers and tasks; return it."""
+    tasks, nodes = asked.all_tasks, asked.nodes
+    if nodes > 1:
+        made.put("resources", "max_servers", nodes)
+        made.skip(
+            f"--nodes={nodes}", f"At most {nodes} servers: fewer where its GPUs fit on fewer. NNODES says how many."
+        )
+    if not starts_all:
+        per = LaunchPer.SERVER if nodes > 1 else LaunchPer.JOB
+        if nodes > 1:
+            made.skip(
+                "a script without srun",
+                "Slurm starts it on its first server alone; here it is started on each. Where NODE_RANK is 0 it is the "
+                "first.",
+            )
+        elif tasks > 1:
+            made.skip(f"{tasks} tasks", "The script starts none of them by srun; it is started once.")
+    elif tasks == nodes:
+        per = LaunchPer.SERVER if nodes > 1 else LaunchPer.JOB
+    elif tasks == gpus:
+        per = LaunchPer.GPU
+    else:
+        per = LaunchPer.SERVER if nodes > 1 else LaunchPer.JOB
+        why = f"A job starts once on each server or once for every GPU ({gpus}); set launch.per. It is {per.value} now."
+        made.skip(f"{tasks} tasks on {nodes} {'server' if nodes == 1 else 'servers'}", why)
+    made.put("launch", "per", per.value)
+    return per
 
 
 def _options(text: str) -> list[tuple[str, str, str]]:
@@ -104,8 +148,9 @@ def _options(text: str) -> list[tuple[str, str, str]]:
 
 def _read(made: Translation, asked: _Request, option: str, value: str, line: str) -> None:
     number: dict[str, str] = {
-        "nodes": "nodes", "ntasks": "tasks", "gpus-per-node": "gpus_per_node", "gpus-per-task": "gpus_per_task",
-        "gpus": "gpus", "cpus-per-task": "cpus_per_task", "cpus-per-gpu": "cpus_per_gpu",
+        "nodes": "nodes", "ntasks": "tasks", "ntasks-per-node": "tasks_per_node", "gpus": "gpus",
+        "gpus-per-node": "gpus_per_node", "gpus-per-task": "gpus_per_task", "cpus-per-task": "cpus_per_task",
+        "cpus-per-gpu": "cpus_per_gpu",
     }  # fmt: skip
     memory = {"mem": "mb_per_node", "mem-per-gpu": "mb_per_gpu", "mem-per-cpu": "mb_per_cpu"}
     if option in number:
@@ -134,12 +179,16 @@ def _read(made: Translation, asked: _Request, option: str, value: str, line: str
         made.skip(line, _ELSEWHERE.get(option, f"There is nothing like --{option} here."))
 
 
-def _resources(made: Translation, asked: _Request) -> None:
-    per_node = asked.gpus_per_node if asked.gpus_per_node is not None else (asked.gpus_per_task or 0) * asked.tasks
-    gpus = asked.gpus if asked.gpus is not None else per_node * asked.nodes
+def _resources(made: Translation, asked: _Request) -> int:
+    """Ask for the sum over all servers; return its GPUs."""
+    gpus = asked.gpus
+    if gpus is None and asked.gpus_per_node is not None:
+        gpus = asked.gpus_per_node * asked.nodes
+    if gpus is None:
+        gpus = (asked.gpus_per_task or 0) * asked.all_tasks
     made.put_gpus(gpus)
     gpus = max(1, gpus)
-    cpus = (asked.cpus_per_gpu or 0) * gpus or (asked.cpus_per_task or 0) * asked.tasks
+    cpus = (asked.cpus_per_gpu or 0) * gpus or (asked.cpus_per_task or 0) * asked.all_tasks
     made.put("resources", "cpus", cpus or "auto")
     megabytes = (
         (asked.mb_per_node or 0) * asked.nodes
@@ -147,8 +196,7 @@ def _resources(made: Translation, asked: _Request) -> None:
         or (asked.mb_per_cpu or 0) * max(1, cpus)
     )
     made.put("resources", "memory", f"{round(megabytes)}MiB" if megabytes else "auto")
-    if asked.nodes > 1:
-        made.skip(f"--nodes={asked.nodes}", "The scheduler chooses the servers; their sum of GPUs is asked for.")
+    return gpus
 
 
 def _time(made: Translation, value: str) -> None:

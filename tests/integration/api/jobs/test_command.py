@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 from pytest_django.live_server_helper import LiveServer
 
 from clusterweb.cli import rows
@@ -18,7 +19,7 @@ from scheduler.selectors.jobs import reason_rows
 from scheduler.selectors.jobs import rows as job_rows
 from scheduler.services.accounts.tokens import token_create
 from tests.integration.api.conftest import World, world_make
-from tests.support.rows.factories import server_make
+from tests.support.rows.factories import gang_make, server_make
 
 SPEC = "apiVersion: v1\nname: train\nqueue: vision\ncommand: [python, train.py]\n"
 
@@ -111,6 +112,30 @@ def test_job_verbs(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     assert "J-999999" in captured.err
     assert captured.out.splitlines()[-1] == f"{number}  cancelled"
+
+
+def test_log_of_a_rank_and_how_often_a_command_starts(
+    shop: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``--rank`` chooses the process; what is submitted for several servers says what it starts."""
+    attempt = shop.job.attempts.get()
+    directory = Path(settings.SHARED_DIR) / "attempts" / gang_make(attempt).pk
+    directory.mkdir(parents=True)
+    (directory / f"log.{0:020d}").write_text("of rank 1\n")
+    spec = {"apiVersion": "v1", "name": "wide", "queue": "vision", "command": ["./run"], "launch": {"per": "server"}}
+    Path("wide.json").write_text(json.dumps({**spec, "resources": {"gpus": 2, "max_servers": 2}}), encoding="utf-8")
+
+    assert main(["logs", f"J-{shop.job.number}", "--rank", "1"]) == 0
+    assert capsys.readouterr().out == "of rank 1\n"
+    assert main(["logs", f"J-{shop.job.number}", "--rank", "7"]) == 0
+    assert "numbered 0 to 1" in capsys.readouterr().err
+    assert main(["submit", "wide.json", "--dry-run"]) in (0, 1)
+    assert "Its command starts once on each" in capsys.readouterr().out
+    assert main(["submit", "wide.json"]) == 0
+    said = capsys.readouterr()
+    assert said.err == "Its command starts once on each server.\n"
+    assert main(["get", said.out.split()[0]]) == 0
+    assert "starts    once on each server" in capsys.readouterr().out
 
 
 def test_cancel_of_a_waiting_job_is_taken_back(shop: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from django.test import Client
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from tests.integration.api.conftest import World, spec
-from tests.support.rows.factories import AT, attempt_make, job_make
+from tests.support.rows.factories import AT, attempt_make, gang_make, job_make
 
 SCRIPT = "print('grüße')\n"
 
@@ -239,6 +239,24 @@ def test_logs_are_json_or_text_by_accept_and_go_on_at_an_offset(world: World, se
     assert text.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert client.get(f"{url}?attempt=2").status_code == 404
     assert client.get(f"{url}?offset=-1").status_code == 400
+
+
+def test_log_of_each_process_is_read_by_its_number(world: World, settings: Any) -> None:
+    """0 is the first, as without a number; one that there is not says which there are."""
+    attempt = world.job.attempts.get()
+    ids = (attempt.pk, gang_make(attempt).pk)
+    for number, name in enumerate(ids):
+        directory = settings.SHARED_DIR / "attempts" / name
+        directory.mkdir(parents=True)
+        (directory / f"log.{0:020d}").write_text(f"rank {number}\n")
+    client, url = world.client("viewer"), f"/api/v1/jobs/{world.job.pk}/logs"
+
+    texts = [client.get(f"{url}{query}").json()["text"] for query in ("", "?rank=0", "?rank=1", "?rank=1&offset=5")]
+    missing = client.get(f"{url}?rank=2").json()
+
+    assert texts == ["rank 0\n", "rank 0\n", "rank 1\n", "1\n"]
+    assert missing["text"] == ""
+    assert missing["reason"] == "Attempt 1 has no process of rank 2: they are numbered 0 to 1."
 
 
 def test_log_of_a_job_that_has_not_started_says_so(world: World) -> None:

@@ -16,9 +16,9 @@ from django.test import AsyncClient
 from scheduler.api.jobs import log_stream as job_log_stream
 from scheduler.api.jobs.log_stream import in_pool
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Attempt, Membership
+from scheduler.models import Attempt, GangMember, Membership
 from tests.integration.api.conftest import World, world_make
-from tests.support.rows.factories import AT, attempt_make, job_move
+from tests.support.rows.factories import AT, attempt_make, gang_make, job_move
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -38,8 +38,8 @@ def world(transactional_db: None) -> World:
     return world_make()
 
 
-def log_of(attempt: Attempt) -> Path:
-    """Return the first segment of the log of an attempt."""
+def log_of(attempt: Attempt | GangMember) -> Path:
+    """Return the first segment of the log of an attempt, or of a process of a gang."""
     directory = Path(settings.SHARED_DIR) / "attempts" / attempt.pk
     directory.mkdir(parents=True, exist_ok=True)
     return directory / f"log.{0:020d}"
@@ -175,6 +175,23 @@ async def test_stream_goes_on_with_the_next_attempt(world: World) -> None:
     assert [after["text"], after["id"]] == ["second run\n", "2-11"]
     assert (await whole.rest())[-1]["kind"] == "end"
     assert [event["kind"] for event in await one.rest()] == ["log", "end"]
+
+
+async def test_stream_of_a_rank_is_its_own(world: World) -> None:
+    """Each process of a gang writes a log; the others' lines are not among it, neither those there nor later ones."""
+    attempt = await attempt_of(world)
+    other = await sync_to_async(gang_make)(attempt)
+    write(log_of(attempt), "of rank 0, which is longer\n")
+    write(log_of(other), "of rank 1\n")
+    first, second = await follow(world, "?rank=0"), await follow(world, "?rank=1")
+    begun = [(await reader.event())["text"] for reader in (first, second)]
+    write(log_of(other), "again\n")
+    later = (await second.event())["text"]
+    await move(world, JobState.COMPLETED)
+
+    assert begun == ["of rank 0, which is longer\n", "of rank 1\n"]
+    assert later == "again\n"
+    assert [event["kind"] for event in await first.rest()] == ["end"]
 
 
 async def test_quiet_stream_carries_a_comment(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

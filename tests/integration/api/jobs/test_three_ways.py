@@ -41,6 +41,7 @@ SPEC: dict[str, Any] = {
         "memory": "1Gi",
         "disk": "3GiB",
     },
+    "launch": {"per": "gpu"},
     "schedule": {"priority": 70, "preemptible": False, "max_duration": "90m", "warn_before": "2m"},
     "checkpoint": {"grace": "45s", "signal": "USR1"},
     "retry": {"max": 1},
@@ -66,6 +67,7 @@ FIELDS = {
     "min_gpus": "1",
     "max_gpus": "4",
     "max_servers": "2",
+    "launch": "gpu",
     "cpus": "1.5",
     "memory": "1024MiB",
     "disk": "3Gi",
@@ -137,6 +139,33 @@ def test_form_curl_and_command_store_equal_bytes(
     whole = json.loads(stored["form"])
     assert whole["resources"]["memory"] == "1GiB"
     assert (whole["resources"]["min_gpus"], whole["resources"]["max_servers"]) == (1, 2)
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("per", ["", "job", "server", "gpu"])
+def test_launch_is_stored_alike_said_or_not(
+    shop: World, live_server: LiveServer, capsys: pytest.CaptureFixture[str], per: str
+) -> None:
+    """Left out it is what the resources imply, everywhere; said it is what was said."""
+    token = os.environ["CLUSTERWEB_TOKEN"]
+    resources = {"gpus": 2, "max_servers": 1 if per == "job" else 2}
+    spec: dict[str, Any] = {"apiVersion": "v1", "name": "a", "queue": "vision", "command": ["./run"]}
+    spec |= {"resources": resources} | ({"launch": {"per": per}} if per else {})
+    fields = {"mode": "form", "action": "submit", "name": "a", "queue": "vision", "command": "./run", "launch": per}
+    fields |= {"gpus": "2", "max_servers": str(resources["max_servers"]), "preemptible": "on"}
+    Path("job.yaml").write_text(yaml.safe_dump(spec), encoding="utf-8")
+    assert main(["submit", "job.yaml"]) == 0
+    said = capsys.readouterr()
+
+    ids = {
+        "command": said.out.split()[1],
+        "curl": by_curl(live_server.url, token, json.dumps(spec).encode(), "application/json"),
+        "form": by_form(shop.client("member"), fields),
+    }
+    stored = {json.dumps(Job.objects.get(pk=pk).spec) for pk in ids.values()}
+    assert len(stored) == 1, stored
+    assert json.loads(stored.pop())["launch"] == {"per": per or "gpu"}
+    assert ("starts once" in said.err) == (per != "job")
 
 
 def test_clone_of_a_job_submits_the_same_bytes_again(shop: World) -> None:

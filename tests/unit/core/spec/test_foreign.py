@@ -62,7 +62,8 @@ def test_batch_script_of_slurm() -> None:
     spec = JobSpec.parse(made.spec).to_json()
 
     assert (spec["name"], spec["queue"], spec["command"]) == ("train-resnet", "vision", ["bash", "job.sh"])
-    assert spec["files"]["job.sh"] == SCRIPT
+    assert spec["files"]["job.sh"] == SCRIPT.replace("srun python", "python")
+    assert spec["launch"] == {"per": "job"}
     assert (spec["resources"]["gpus"], spec["resources"]["cpus"]) == (4, 12)
     assert spec["resources"]["memory"] == "64GiB"
     assert spec["schedule"]["max_duration"] == "2190m"
@@ -83,6 +84,7 @@ def test_batch_script_of_slurm() -> None:
         ("--gres=gpu:2 --nodes=2", 4),
         ("--gpus-per-node=4 -N 2", 8),
         ("--gpus-per-task=1 --ntasks=4", 4),
+        ("--gpus-per-task=1 --ntasks-per-node=4 --nodes=2", 8),
         ("", 1),
     ],
 )
@@ -172,8 +174,9 @@ def test_task_of_skypilot() -> None:
 
     assert (spec["name"], spec["command"]) == ("finetune", ["bash", "run.sh"])
     assert "pip install -r requirements.txt\npython train.py --epochs 3" in spec["files"]["run.sh"]
-    asked = {name: spec["resources"][name] for name in ("gpus", "cpus", "memory", "disk")}
-    assert asked == {"gpus": 8, "cpus": 16, "memory": "128GiB", "disk": "100GiB"}
+    asked = {name: spec["resources"][name] for name in ("gpus", "max_servers", "cpus", "memory", "disk")}
+    assert asked == {"gpus": 8, "max_servers": 2, "cpus": 16, "memory": "128GiB", "disk": "100GiB"}
+    assert spec["launch"] == {"per": "server"}
     assert spec["env"] == {"SEED": "1"}
     for source in ("workdir", "num_nodes: 2", "accelerators: A100", "use_spot", "file_mounts"):
         assert source in sources(made)

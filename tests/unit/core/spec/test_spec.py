@@ -59,6 +59,7 @@ def test_smallest_spec_shows_every_default() -> None:
             "memory": "auto",
             "disk": "2GiB",
         },
+        "launch": {"per": "job"},
         "schedule": {"priority": 50, "preemptible": True, "max_duration": None, "warn_before": None},
         "checkpoint": {"grace": "30s", "signal": "TERM"},
         "retry": {"max": 4},

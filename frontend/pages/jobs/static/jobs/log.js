@@ -26,6 +26,8 @@ class LogView {
   controls() {
     const shown = () => this.filter();
     for (const name of ["search", "level"]) this.part(name)?.addEventListener("input", shown);
+    // A choice leads to another log; the words and the level only hide lines of this one.
+    for (const choice of this.part("form")?.querySelectorAll("select[data-submit]") || []) choice.addEventListener("change", () => choice.form.submit());
     this.part("form")?.addEventListener("submit", (event) => { event.preventDefault(); shown(); });
     const wrap = this.part("wrap");
     if (wrap) {
@@ -73,6 +75,7 @@ class LogView {
   /* Reading on */
   open() {
     const query = new URLSearchParams({ offset: String(this.offset) });
+    if (this.box.dataset.rank) query.set("rank", this.box.dataset.rank);
     if (this.box.dataset.only) query.set("attempt", String(this.attempt)); // else it goes on in the next attempt
     this.source = new EventSource(`${this.box.dataset.url}/stream?${query}`);
     this.source.addEventListener("log", (event) => { this.failures = 0; this.take(JSON.parse(event.data)); });
@@ -89,6 +92,7 @@ class LogView {
     this.failures = (this.failures || 0) + 1;
     const query = new URLSearchParams({ offset: String(this.offset) });
     if (this.attempt) query.set("attempt", String(this.attempt));
+    if (this.box.dataset.rank) query.set("rank", this.box.dataset.rank);
     const response = await fetch(`${this.box.dataset.url}?${query}`, { headers: { Accept: "application/json" } }).catch(() => null);
     if (response?.ok) { this.failures = 0; this.take(await response.json()); }
     if (this.source !== null) setTimeout(() => this.poll(), Math.min(30000, 2000 * 1.6 ** this.failures));
@@ -131,7 +135,7 @@ class LogView {
       const label = this.number === null ? String(offset) : String(this.number);
       const item = LogText.element(LogText.parse(row, this.style), {
         id: this.attempt === this.first ? `B${offset}` : `B${this.attempt}-${offset}`,
-        href: `${this.box.dataset.page}?attempt=${this.attempt}&at=${offset}#B${offset}`,
+        href: `${this.box.dataset.page}?attempt=${this.attempt}${this.box.dataset.rank ? `&rank=${this.box.dataset.rank}` : ""}&at=${offset}#B${offset}`,
         label,
         title: this.number === null ? `Byte ${offset}` : `Line ${label}`,
       });
