@@ -10,6 +10,7 @@ from typing import Any
 
 from scheduler.core.model.errors import FieldError, SpecInvalid
 from scheduler.core.spec import limits as limit
+from scheduler.core.spec.code import Code, read_code
 from scheduler.core.spec.reading import FieldReader, pointer_step, quoted, shown
 from scheduler.core.spec.schema import job_spec_schema
 from scheduler.core.spec.units import format_duration, format_size
@@ -19,6 +20,7 @@ KEYS = (
     "name",
     "queue",
     "command",
+    "code",
     "files",
     "env",
     "resources",
@@ -105,6 +107,7 @@ class JobSpec:
         name: Shown everywhere; need not be unique.
         queue: Name of a leaf queue.
         command: Program and arguments; never a shell line.
+        code: The folder that it starts in; None for an empty one.
         files: Text files laid into the working directory, by plain name.
         env: Environment of the command.
         profile: Name of a measured profile; empty for unknown.
@@ -113,6 +116,7 @@ class JobSpec:
     name: str
     queue: str
     command: tuple[str, ...]
+    code: Code | None = None
     files: dict[str, str] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
     resources: Resources = field(default_factory=Resources)
@@ -155,6 +159,7 @@ class JobSpec:
             "name": self.name,
             "queue": self.queue,
             "command": list(self.command),
+            "code": None if self.code is None else self.code.to_json(),
             "files": dict(sorted(self.files.items())),
             "env": dict(sorted(self.env.items())),
             "resources": {
@@ -190,6 +195,7 @@ def _read_job(reader: FieldReader, data: Mapping[str, object]) -> JobSpec:
         name=_read_required(reader, data.get("name"), "/name", "name", limit.NAME_CHARS, names=True),
         queue=_read_required(reader, data.get("queue"), "/queue", "queue", limit.QUEUE_CHARS),
         command=_read_command(reader, data.get("command")),
+        code=read_code(reader, data.get("code")),
         files=_read_files(reader, data.get("files")),
         env=_read_env(reader, data.get("env")),
         resources=_read_resources(reader, data.get("resources")),
