@@ -6,6 +6,7 @@ How a message travels (signature, order, age) is decided in ``signing.py``.
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from agents.protocol.code import SHA256
 from agents.protocol.errors import Malformed
 from agents.protocol.fields import (
     FILE_NAME,
@@ -64,6 +65,7 @@ class AttemptWanted:
         resume_name: Name of the checkpoint; empty for none.
         measure_above: Its speed is to be measured where it can use more cores than this; None when it is not.
         gang: Its place among the processes that train together; None for one that trains alone.
+        code: SHA-256 of the manifest of the folder that it starts in; empty for none.
     """
 
     attempt_id: str
@@ -87,6 +89,7 @@ class AttemptWanted:
     resume_name: str
     gang: GangOrder | None = None
     measure_above: int | None = None
+    code: str = ""
 
     @staticmethod
     def parse(data: dict[str, Any]) -> "AttemptWanted":
@@ -123,6 +126,8 @@ class AttemptWanted:
             resume_name=resume_name,
             measure_above=read_opt_int(data, "measure_above"),
             gang=GangOrder.read(data.get("gang")),
+            # A scheduler of the release before does not say it.
+            code=read_str(data, "code", pattern=SHA256) if data.get("code") else "",
         )
 
 
