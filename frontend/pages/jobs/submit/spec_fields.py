@@ -14,6 +14,7 @@ POINTERS: dict[str, str] = {
     "/name": "name",
     "/queue": "queue",
     "/command": "command",
+    "/code": "archive",
     "/files": "upload",
     "/env": "env",
     "/resources": "gpus",
@@ -64,6 +65,8 @@ def spec_of_fields(values: Mapping[str, str], files: Mapping[str, str]) -> tuple
     command = _words(values.get("command", ""), errors)
     if command:
         spec["command"] = command
+    if _given(values, "code"):
+        spec["code"] = {"manifest": values["code"].strip()}
     if files:
         spec["files"] = dict(files)
     for name, noun in (("env", "variable"), ("labels", "label")):
@@ -140,6 +143,7 @@ def fields_of_spec(spec: Json) -> dict[str, str]:
         "name": spec.get("name"),
         "queue": spec.get("queue"),
         "command": shlex.join(words),
+        "code": _mapping(spec, "code").get("manifest"),
         "profile": spec.get("profile"),
         "env": _lines(_mapping(spec, "env")),
         "labels": _lines(_mapping(spec, "labels")),
