@@ -17,7 +17,7 @@ def open_directory(path: str | bytes, *, dir_fd: int | None = None) -> int:
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
 
 
-def read_at(dir_fd: int, name: str) -> bytes | None:
+def read_at(dir_fd: int, name: str, *, most_bytes: int = MOST_BYTES) -> bytes | None:
     """Return the content of a regular file, or None when there is none, it is too large, or it cannot be read."""
     try:
         # NONBLOCK: opening a FIFO that a job put there must not hang.
@@ -26,10 +26,10 @@ def read_at(dir_fd: int, name: str) -> bytes | None:
         return None
     try:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
             return None
         with open(descriptor, "rb", closefd=False) as file:
-            return file.read(MOST_BYTES)
+            return file.read(most_bytes)
     except OSError:
         return None
     finally:

@@ -7,6 +7,7 @@ import signal
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from agents.protocol.code import SHA256
 from agents.protocol.errors import Malformed
 from agents.protocol.fields import (
     FILE_NAME,
@@ -71,6 +72,7 @@ class AttemptWanted:
         measure_above: Its speed is to be measured where it can use more cores than this; None when it is not.
         gang: Its place among the processes that train together; None for one that trains alone.
         sealed: Variables whose values are secret, see ``sealing.py``; empty for none, and once it runs.
+        code: SHA-256 of the manifest of the folder that it starts in; empty for none.
     """
 
     attempt_id: str
@@ -97,6 +99,7 @@ class AttemptWanted:
     gang: GangOrder | None = None
     measure_above: int | None = None
     sealed: str = ""
+    code: str = ""
 
     @staticmethod
     def parse(data: dict[str, Any]) -> "AttemptWanted":
@@ -139,6 +142,8 @@ class AttemptWanted:
             measure_above=read_opt_int(data, "measure_above"),
             gang=GangOrder.read(data.get("gang")),
             sealed=read_str(data, "sealed", most=MOST_SEALED) if "sealed" in data else "",
+            # A scheduler of the release before does not say it.
+            code=read_str(data, "code", pattern=SHA256) if data.get("code") else "",
         )
 
 

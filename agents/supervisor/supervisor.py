@@ -48,6 +48,7 @@ from agents.protocol.ports import ProcessIdentity
 from agents.supervisor.child import StartFailed, become_subreaper
 from agents.supervisor.report_tail import ReportTail
 from agents.supervisor.trainer import trainer_start
+from agents.supervisor.unpacking import Unpacking
 from agents.supervisor.warm_child import WarmChild
 
 LOOK_EVERY_S = 0.1
@@ -106,6 +107,7 @@ class Supervisor:
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         self._log = JobLog(directory.fd, most_bytes=launch.order.log_bytes)
         self._output_end = bytearray()  # kept even where the log had to drop it
+        self._unpacking: Unpacking | None = None
 
     # What happens, in order
 
@@ -119,7 +121,11 @@ class Supervisor:
         # From here on no other process can end this attempt, and no second supervisor can start it.
         if not self._dir.create(STATE_FILE, encode(self._core.state)):
             return 0
-        self._handle(ev.Begin())
+        if self._launch.order.code:
+            # A process of its own: meanwhile the order may be taken back, or the lease may run out.
+            self._unpacking = Unpacking(self._dir, self._launch, output_fd=self._output_write)
+        else:
+            self._handle(ev.Begin())
         give_up_s = 0.0
         while not (self._is_finished and not self._is_state_due):
             self._wait()
@@ -154,7 +160,7 @@ class Supervisor:
         if self._is_clearing:
             return
         self._look_at_control()
-        if self._is_end_asked:
+        if self._is_end_asked and self._unpacking is None:
             self._is_end_asked = False
             self._handle(ev.EndAsked())
         self._read_reports()
@@ -186,6 +192,8 @@ class Supervisor:
             control = Control.parse(self._dir.read(CONTROL_FILE))
             if control is not None:
                 self._handle(ev.ControlChanged(control=control))
+                if self._unpacking is not None and control.wanted != "run":
+                    self._unpacking.stop()
 
     def _reap(self) -> None:
         """Take in every child that ended; when the attempt is being cleared, kill until there is none."""
@@ -205,11 +213,18 @@ class Supervisor:
                 return
             if pid == 0:
                 return
-            if self._trainer is not None and pid == self._trainer.pid and not self._is_trainer_reaped:
+            if self._unpacking is not None and pid == self._unpacking.pid:
+                self._on_unpacked(self._unpacking, status)
+            elif self._trainer is not None and pid == self._trainer.pid and not self._is_trainer_reaped:
                 self._is_trainer_reaped = True
                 code = os.waitstatus_to_exitcode(status)
                 ended = Exit(code=code, signal=None) if code >= 0 else Exit(code=None, signal=-code)
                 self._handle(ev.ChildExited(exit=replace(ended, came_first=self._trainer_came_first)))
+
+    def _on_unpacked(self, unpacking: Unpacking, status: int) -> None:
+        self._unpacking = None
+        failure = unpacking.failure(status)
+        self._handle(ev.ChildFailed(cause="launch_failed", detail=failure) if failure else ev.Begin())
 
     def _on_cleared(self) -> None:
         self._is_clearing = False

@@ -8,7 +8,7 @@ import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping
 from http.client import HTTPException, HTTPResponse
-from typing import Any
+from typing import Any, Protocol
 
 from clusterweb.cli.account import Account
 from clusterweb.cli.errors import CommandError, ServerRefused
@@ -17,6 +17,19 @@ _TIMEOUT_S = 60.0
 _AGAIN_S = (0.2, 1.0, 3.0)
 
 Json = Any  # what json.loads gives
+
+
+class Pieces(Protocol):
+    """A body that is made piece by piece, from its begin each time it is asked for."""
+
+    def __len__(self) -> int:
+        """Return its bytes."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Begin anew."""
+
+
+Content = bytes | memoryview | Pieces
 
 
 class Client:
@@ -35,9 +48,11 @@ class Client:
         headers = {"Content-Type": content_type, "Idempotency-Key": str(uuid.uuid4())}
         return self._json("POST", path, query=query, body=body or b"{}", headers=headers)
 
-    def upload(self, path: str, content: memoryview, **query: object) -> Json:
+    def upload(
+        self, path: str, content: "Content", *, content_type: str = "application/octet-stream", **query: object
+    ) -> Json:
         """Return the JSON of a POST of a file, which is sent piece by piece."""
-        headers = {"Content-Type": "application/octet-stream"}
+        headers = {"Content-Type": content_type, "Content-Length": str(len(content))}
         return self._json("POST", path, query=query, body=content, headers=headers)
 
     def patch(self, path: str, data: Mapping[str, object], *, etag: str) -> Json:
@@ -88,7 +103,7 @@ class Client:
         path: str,
         *,
         query: Mapping[str, object] | None = None,
-        body: bytes | memoryview | None = None,
+        body: "Content | None" = None,
         headers: Mapping[str, str] | None = None,
     ) -> Json:
         with self._open(method, path, query=query, body=body, headers=headers) as answer:
@@ -103,7 +118,7 @@ class Client:
         path: str,
         *,
         query: Mapping[str, object] | None = None,
-        body: bytes | memoryview | None = None,
+        body: "Content | None" = None,
         headers: Mapping[str, str] | None = None,
     ) -> HTTPResponse:
         given = {name: value for name, value in (query or {}).items() if value not in (None, "")}

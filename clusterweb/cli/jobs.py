@@ -9,8 +9,10 @@ from pathlib import Path
 from clusterweb.cli.account import read_account
 from clusterweb.cli.client import Client
 from clusterweb.cli.errors import CommandError, ServerRefused
+from clusterweb.cli.folder import asked_of, spec_bytes
 from clusterweb.cli.foretold import preview_text, when_lines
 from clusterweb.cli.rows import Change, DryRun, Explanation, JobAhead, JobAnswer, JobLine
+from clusterweb.cli.sending import folder_send
 from clusterweb.cli.text import progress, since, table
 
 TERMINAL = {"completed", "failed", "cancelled"}
@@ -29,10 +31,12 @@ def show(given: Namespace, data: object, text: str) -> None:
 
 
 def submit(given: Namespace) -> int:
-    """Submit a spec as it is, with files beside it."""
+    """Submit a spec as it is, with files beside it and the folder that it names."""
     client = Client(read_account())
-    spec = spec_bytes(given.spec)
-    body, content_type = _form(spec, given.file) if given.file else (spec, "application/yaml")
+    asked = asked_of(given)
+    code = "" if asked.folder is None else folder_send(client, asked.folder)["manifest"]
+    is_plain = not given.file and not code
+    body, content_type = (asked.spec, "application/yaml") if is_plain else _form(asked.spec, given.file, code)
     answer = client.post("jobs", body, content_type=content_type, dry_run="true" if given.dry_run else None)
     if given.dry_run:
         tried: DryRun = answer
@@ -159,22 +163,14 @@ def act(given: Namespace) -> int:
     return 1 if refused else 0
 
 
-def spec_bytes(name: str) -> bytes:
-    """Return a file, or what standard input holds."""
-    if name == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return Path(name).read_bytes()
-    except OSError as error:
-        raise CommandError(f"{name}: {error.strerror}.") from None
-
-
-def _form(spec: bytes, files: list[str]) -> tuple[bytes, str]:
-    """Return a form with the spec and the files, and its content type."""
+def _form(spec: bytes, files: list[str], code: str) -> tuple[bytes, str]:
+    """Return a form with the spec, the files and the manifest of a sent folder, and its content type."""
     boundary = uuid.uuid4().hex
     parts = [("spec", "spec.yaml", spec)]
     parts += [("file", Path(name).name, spec_bytes(name)) for name in files]
     body = b""
+    if code:
+        body += f'--{boundary}\r\nContent-Disposition: form-data; name="code"\r\n\r\n{code}\r\n'.encode()
     for field, name, content in parts:
         quoted = name.replace("\\", "\\\\").replace('"', '\\"')
         head = f'--{boundary}\r\nContent-Disposition: form-data; name="{field}"; filename="{quoted}"\r\n\r\n'

@@ -12,7 +12,10 @@ JOB_HELP = "id, number, or J- and the number"
 
 def main(arguments: Sequence[str]) -> int:
     """Run one verb; return the exit status: 0, 1 refused, 2 wrong use, or that of the job with --wait."""
-    given = command_parser().parse_args(arguments)
+    words = list(arguments)
+    at = words.index("--") if "--" in words else len(words)
+    given = command_parser().parse_args(words[:at])
+    given.words = words[at + 1 :]
     try:
         status: int = given.run(given)
         return status
@@ -78,8 +81,16 @@ def command_parser() -> argparse.ArgumentParser:
 def _add_job_verbs(
     verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", shared: argparse.ArgumentParser
 ) -> None:
-    verb = verbs.add_parser("submit", parents=[shared], help="submit a job")
-    verb.add_argument("spec", help="YAML or JSON file; - for standard input")
+    verb = verbs.add_parser(
+        "submit",
+        parents=[shared],
+        help="submit a job; a folder is sent with it",
+        usage="clusterweb submit SPEC [options]  or  clusterweb submit FOLDER [options] [-- COMMAND ...]",
+    )
+    verb.add_argument("spec", help="YAML or JSON file, - for standard input, or a folder with a job.yaml")
+    verb.add_argument("--name", help="of a folder without job.yaml: what the job is called")
+    verb.add_argument("--queue", help="of a folder without job.yaml: where it waits")
+    verb.add_argument("--gpus", type=int, help="of a folder without job.yaml: how many it gets (1)")
     verb.add_argument("--file", action="append", default=[], help="text file for its working directory; repeatable")
     verb.add_argument("--dry-run", action="store_true", help="say where and when it starts, store nothing")
     verb.add_argument("--wait", action="store_true", help="follow its log; exit with the status of the job")

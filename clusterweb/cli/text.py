@@ -1,4 +1,4 @@
-"""Tables, durations and times as text."""
+"""Tables, durations, sizes and times as text."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -38,6 +38,15 @@ def duration(seconds: float) -> str:
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
     days, hours = divmod(hours, 24)
     return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def size(num_bytes: int) -> str:
+    """Return ``912 bytes``, ``91 kB``, ``38 MB`` or ``1.2 GB``."""
+    for unit, unit_bytes in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if num_bytes >= unit_bytes:
+            value = num_bytes / unit_bytes
+            return f"{value:.1f} {unit}" if value < 10 else f"{value:.0f} {unit}"
+    return f"{num_bytes} bytes"
 
 
 def since(moment: str | None, now: datetime | None = None) -> str:

@@ -4,6 +4,7 @@ from django.urls import path, re_path
 
 from scheduler.api.admin import audit, secrets, settings, shadow, tokens, users, webhooks
 from scheduler.api.cluster import gpu_hours, overview, rounds, servers
+from scheduler.api.code import views as code
 from scheduler.api.jobs import actions as job_actions
 from scheduler.api.jobs import experiments, profiles, schemas, templates
 from scheduler.api.jobs import history as job_history
@@ -36,6 +37,9 @@ urlpatterns = [
     path("jobs/<str:job>/bad-items", job_history.JobBadItems.as_view(), name="api-job-bad-items"),
     path("jobs/<str:job>/logs", job_logs.JobLogs.as_view(), name="api-job-logs"),
     path("jobs/<str:job>/logs/stream", job_logs.JobLogStream.as_view(), name="api-job-log-stream"),
+    path("code", code.CodeFolders.as_view(), name="api-code"),
+    path("code/archive", code.CodeArchive.as_view(), name="api-code-archive"),
+    path("code/<str:manifest>/blobs", code.CodeBlobs.as_view(), name="api-code-blobs"),
     path("queues", queues.Queues.as_view(), name="api-queues"),
     # Names of queues hold slashes, so routes with a fixed last word come first.
     path("queues/<path:name>/members", queues.Members.as_view(), name="api-members"),

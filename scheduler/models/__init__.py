@@ -2,6 +2,7 @@
 
 from scheduler.models.account import ApiToken, Identity
 from scheduler.models.cluster import Cluster
+from scheduler.models.code import CodeBlob, CodeFolder, CodeSent
 from scheduler.models.event import Event, IdempotencyKey, JobDay, Sample, UsageHour
 from scheduler.models.experiment import Configuration, Experiment
 from scheduler.models.gang import Gang, GangMember
@@ -20,6 +21,9 @@ __all__ = [
     "ApiToken",
     "Attempt",
     "Cluster",
+    "CodeBlob",
+    "CodeFolder",
+    "CodeSent",
     "Configuration",
     "Delivery",
     "Event",

@@ -31,6 +31,8 @@ class Cluster(models.Model):
     user_most_queued = models.PositiveIntegerField(default=5_000)  # queued jobs
     spec_most_bytes = models.PositiveIntegerField(default=1280 * 1024)  # as stored, files included
     experiment_most_jobs = models.PositiveIntegerField(default=1_000)
+    code_most_bytes = models.PositiveBigIntegerField(default=2 * 2**30)  # of one sent folder, unpacked
+    code_most_files = models.PositiveIntegerField(default=50_000)
     # Share of start estimates that may be late; adjusted by past errors.
     late_level = models.FloatField(default=LATE_FRAC)
     # Steps of the engine that fail: {name: {"since": ISO time, "error": text}}; see ``scheduler/live/steps.py``.

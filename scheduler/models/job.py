@@ -33,6 +33,7 @@ class Job(models.Model):
     priority = models.IntegerField(default=50)
     preemptible = models.BooleanField(default=True)
     max_attempts = models.PositiveIntegerField(default=5)  # 1 + retries for causes of the job's own
+    code = models.CharField(max_length=64, default="", blank=True)  # SHA-256 of its folder's manifest
     profile = models.ForeignKey("scheduler.Profile", null=True, on_delete=models.SET_NULL)
     # State. Written by services/jobs/state.py alone.
     state = models.CharField(max_length=12, choices=STATES, default=JobState.QUEUED)
@@ -114,6 +115,8 @@ class Job(models.Model):
             models.Index(fields=["state_changed_at", "number"], name="job_by_change"),
             # jobs with idle GPUs
             models.Index(fields=["number"], condition=Q(idle_since__isnull=False), name="job_idle"),
+            # jobs that need a sent folder
+            models.Index(fields=["code", "state"], condition=~Q(code=""), name="job_by_code"),
             # JCT and wait over the last day
             models.Index(fields=["ended_at", "number"], name="job_by_end"),
         ]

@@ -25,6 +25,8 @@ VOLUME_LABELS = (
     ("user_most_queued", "Jobs that a user may have queued"),
     ("spec_most_bytes", "Bytes of a spec, files included"),
     ("experiment_most_jobs", "Jobs of an experiment"),
+    ("code_most_bytes", "Bytes of a sent folder"),
+    ("code_most_files", "Files of a sent folder"),
 )
 # Kinds of which any number may be chosen; their options are kept by name.
 MANY = frozenset({"introspection"})

@@ -54,6 +54,8 @@ class SettingsDocument(serializers.Serializer[Any]):  # documentation only
     user_most_queued = serializers.IntegerField(help_text="Jobs that one user may have queued.")
     spec_most_bytes = serializers.IntegerField(help_text="Bytes that the spec of a job may take, files included.")
     experiment_most_jobs = serializers.IntegerField(help_text="Configurations that an experiment may have.")
+    code_most_bytes = serializers.IntegerField(help_text="Bytes of one sent folder.")
+    code_most_files = serializers.IntegerField(help_text="Files of one sent folder.")
     version = serializers.IntegerField(help_text="The number in the ETag.")
 
 
@@ -78,6 +80,8 @@ class SettingsBody(ChosenBody):
     user_most_queued = serializers.IntegerField(required=False)
     spec_most_bytes = serializers.IntegerField(required=False)
     experiment_most_jobs = serializers.IntegerField(required=False)
+    code_most_bytes = serializers.IntegerField(required=False)
+    code_most_files = serializers.IntegerField(required=False)
     reason = serializers.CharField(max_length=500, required=False, help_text="Why; kept in the audit list.")
 
 

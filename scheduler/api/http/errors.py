@@ -105,6 +105,7 @@ TITLES = {
     429: "Too many requests",
     500: "Internal error",
     503: "Temporarily unavailable",
+    507: "No room",
 }
 
 
@@ -144,6 +145,8 @@ def _of_scheduler(error: core.SchedulerError) -> Problem | None:
             return _problem(409, "job_changed", "The job changed at the same moment. Read it and try again.")
         case core.InvalidTransition():
             return _problem(409, "invalid_transition", f"The job is not in a state for this ({text}).")
+        case core.NoRoom():
+            return _problem(507, "no_room", text)
         case core.Conflict():
             return _problem(409, "conflict", text or "It is not in a state for this.")
     return None

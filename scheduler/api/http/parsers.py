@@ -1,8 +1,9 @@
-"""Request bodies: JSON and YAML of bounded size.
+"""Request bodies: JSON and YAML of bounded size, and streams.
 
 Refuses what is too large or malformed; the spec and the serializers check the content.
 """
 
+import io
 import json
 import math
 import re
@@ -91,6 +92,24 @@ class JsonBody(BaseParser):
             return json_from_text(body)
         except ValueError as error:
             raise ParseError(f"The body is not JSON as it must be: {error}.") from None
+
+
+class RawBody(BaseParser):
+    """``application/octet-stream``: the bytes themselves, which are read piece by piece."""
+
+    media_type = "application/octet-stream"
+
+    def parse(  # type: ignore[override]  # a body is a stream here
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> IO[bytes]:
+        """Return the stream."""
+        return stream
+
+
+def body_stream(request: Request) -> IO[bytes]:
+    """Return the stream of ``RawBody``; an empty one for a request without a body, of which nothing is parsed."""
+    found: Any = request.data
+    return found if hasattr(found, "read") else io.BytesIO()
 
 
 class YamlBody(BaseParser):

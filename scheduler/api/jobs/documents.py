@@ -72,6 +72,9 @@ class SpecForm(Shape):
     file = serializers.ListField(
         child=serializers.FileField(), required=False, help_text="Text files; each lands in the working directory."
     )
+    code = serializers.CharField(
+        required=False, help_text="Manifest of a sent folder, in place of `code: {dir: ...}` in the spec."
+    )
 
 
 SeatDocument = document_of(SeatRow, "SeatDocument")

@@ -1,4 +1,5 @@
-"""A job sent as a form: a part ``spec`` (YAML or JSON, typed or a file) and parts ``file`` for its directory."""
+"""A job sent as a form: a part ``spec`` (YAML or JSON, typed or a file), parts ``file`` for its directory, and a part
+``code`` with the manifest of a folder that was sent, which takes the place of ``code: {dir: ...}`` in the spec."""
 
 from collections.abc import Sequence
 
@@ -17,8 +18,11 @@ def _wrong(pointer: str, code: str, detail: str) -> FieldError:
 
 def spec_of_form(form: QueryDict) -> object:
     """Return the spec of a form with its files laid in. Raises SpecInvalid."""
-    unknown = sorted(set(form) - {"spec", "file"})
+    unknown = sorted(set(form) - {"spec", "file", "code"})
     wrong = [_wrong(f"/{n}", "unknown", f"{n} is no part: send spec and file, as {EXAMPLE} does.") for n in unknown]
+    manifests = form.getlist("code")
+    if len(manifests) > 1:
+        wrong.append(_wrong("/code", "repeated", "Send one part code: the manifest of one folder."))
     specs = form.getlist("spec")
     if len(specs) != 1:
         code = "repeated" if specs else "required"
@@ -27,6 +31,8 @@ def spec_of_form(form: QueryDict) -> object:
         raise SpecInvalid(wrong)
     content = specs[0]
     data = spec_from_text(content.read() if isinstance(content, UploadedFile) else str(content))
+    if manifests and isinstance(data, dict):
+        data = {**data, "code": {"manifest": manifests[0]}}
     return _with_files(data, form.getlist("file"))
 
 

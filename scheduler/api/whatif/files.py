@@ -1,18 +1,14 @@
 """``/whatif/traces``: trace files that scenarios start from."""
 
-import io
-from collections.abc import Mapping
-from typing import IO, Any
-
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.exceptions import NotFound
-from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http import parameters
 from scheduler.api.http.pagination import NEWEST_FIRST, PAGE
+from scheduler.api.http.parsers import RawBody, body_stream
 from scheduler.api.http.permissions import WHAT_IF
 from scheduler.api.http.view import ApiView
 from scheduler.api.whatif.documents import TraceFileDocument, TraceFilePage
@@ -20,18 +16,6 @@ from scheduler.api.whatif.views import refuse_others
 from scheduler.ports import live_ports
 from scheduler.selectors.whatif import trace_file_row, trace_files_visible
 from scheduler.services.whatif.files import most_bytes, trace_file_create, trace_file_delete
-
-
-class RawBody(BaseParser):
-    """``application/octet-stream``: the file itself, which is read piece by piece."""
-
-    media_type = "application/octet-stream"
-
-    def parse(  # type: ignore[override]  # a body is a stream here
-        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
-    ) -> IO[bytes]:
-        """Return the stream."""
-        return stream
 
 
 class TraceFiles(ApiView):
@@ -60,12 +44,10 @@ class TraceFiles(ApiView):
         The first rows are read at once, in a process with limits, the others when a scenario starts from it; errors
         name the line. More than `TRACE_MOST_ROWS` (2,000,000) rows are refused.
         """
-        found: Any = request.data  # the stream of ``RawBody``; without a body nothing was parsed
-        content: IO[bytes] = found if hasattr(found, "read") else io.BytesIO()
         file = trace_file_create(
             actor=request.user,
             name=self.params["name"] or "trace",
-            content=content,
+            content=body_stream(request),
             at=live_ports().clock.now(),
         )
         return Response(trace_file_row(file), status=201)

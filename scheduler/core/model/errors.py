@@ -7,6 +7,7 @@ SchedulerError
 ├── NotAllowed           the actor may see the object but not do this
 ├── NotFound             no such object, or the actor may not see it
 ├── Conflict             the object changed since the caller read it (ETag, idempotency key)
+├── NoRoom               a disk is full; later it may not be
 └── PlanInvariantError   a plan that breaks one of the rules every plan must hold
 """
 
@@ -35,6 +36,10 @@ class NotFound(SchedulerError):
 
 class Conflict(SchedulerError):
     """The object is not in the version that the caller saw."""
+
+
+class NoRoom(SchedulerError):
+    """There is no room for what was sent."""
 
 
 class PlanInvariantError(SchedulerError):

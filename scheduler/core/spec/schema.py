@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from scheduler.core.spec import limits as limit
+from scheduler.core.spec.code import code_schema
 from scheduler.core.spec.env import env_schema
 from scheduler.core.spec.launch import PERS
 from scheduler.core.spec.units import DURATION_UNITS_S, SIZE_UNITS_BYTES, format_duration, format_size
@@ -46,6 +47,7 @@ def _what() -> Schema:
             "prefixItems": [{"type": "string", "minLength": 1}],
             "examples": [["python", "train.py", "--epochs", "3"]],
         },
+        "code": code_schema(),
         "files": _map(
             f"Text files laid into the working directory, by plain name; {format_size(limit.FILES_BYTES)} in all.",
             names=limit.PLAIN_NAME,

@@ -10,6 +10,7 @@ from typing import Any
 
 from scheduler.core.model.errors import FieldError, SpecInvalid
 from scheduler.core.spec import limits as limit
+from scheduler.core.spec.code import Code, read_code
 from scheduler.core.spec.env import SecretUse, env_json, read_env
 from scheduler.core.spec.launch import LaunchPer, implied_per, read_launch
 from scheduler.core.spec.reading import FieldReader, pointer_step, quoted
@@ -22,6 +23,7 @@ KEYS = (
     "name",
     "queue",
     "command",
+    "code",
     "files",
     "env",
     "resources",
@@ -93,6 +95,7 @@ class JobSpec:
         name: Shown everywhere; need not be unique.
         queue: Name of a leaf queue.
         command: Program and arguments; never a shell line.
+        code: The folder that it starts in; None for an empty one.
         files: Text files laid into the working directory, by plain name.
         env: Environment of the command: plain values.
         secrets, said_plain: The rest of the environment, see ``env.py``.
@@ -103,6 +106,7 @@ class JobSpec:
     name: str
     queue: str
     command: tuple[str, ...]
+    code: Code | None = None
     files: dict[str, str] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
     secrets: dict[str, SecretUse] = field(default_factory=dict)
@@ -153,6 +157,7 @@ class JobSpec:
             "name": self.name,
             "queue": self.queue,
             "command": list(self.command),
+            "code": None if self.code is None else self.code.to_json(),
             "files": dict(sorted(self.files.items())),
             "env": env_json(self.env, self.secrets, self.said_plain),
             "resources": {
@@ -186,6 +191,7 @@ def _read_job(reader: FieldReader, data: Mapping[str, object]) -> JobSpec:
         name=_read_required(reader, data.get("name"), "/name", "name", limit.NAME_CHARS, names=True),
         queue=_read_required(reader, data.get("queue"), "/queue", "queue", limit.QUEUE_CHARS),
         command=_read_command(reader, data.get("command")),
+        code=read_code(reader, data.get("code")),
         files=_read_files(reader, data.get("files")),
         env=environment.env,
         secrets=environment.secrets,

@@ -267,4 +267,5 @@ def _attempt(lease: Lease, *, memory_bytes: int) -> AttemptWanted:
         resume_attempt_id=attempt.resume_attempt_id,
         resume_name=attempt.resume_name,
         measure_above=_measure_above(attempt),
+        code=spec.code.manifest if spec.code is not None else "",
     )

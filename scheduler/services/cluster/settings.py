@@ -22,6 +22,8 @@ VOLUME = {
     "user_most_queued": (1, 1_000_000),
     "spec_most_bytes": (1_024, 2 * 2**20),
     "experiment_most_jobs": (1, 10_000),
+    "code_most_bytes": (1_024, 2**40),
+    "code_most_files": (1, 100_000),
 }
 PLAIN = ("paused", "smoke_run_s", *VOLUME)
 # Introspections are a list of names; their options are given by name.

@@ -16,6 +16,7 @@ from django.db.models import Count, Exists, OuterRef, Q
 
 from scheduler.core.model.errors import FieldError, NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
+from scheduler.core.spec.code import Code
 from scheduler.core.spec.env import secret_errors
 from scheduler.core.spec.launch import unsaid_errors
 from scheduler.core.spec.limits import ERRORS
@@ -26,6 +27,7 @@ from scheduler.models import Cluster, Gpu, Job, Profile, Queue, Server
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import Access, Actor, access_of
 from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.code.folders import code_errors
 from scheduler.services.jobs.profiles import AUTO_PREFIX
 from scheduler.services.secrets.use import missing_errors
 
@@ -98,12 +100,12 @@ def jobs_checked(*, actor: Actor, data: Sequence[object]) -> list[CheckedSpec]:
     owner, cluster = _signed_in(actor), cluster_row()
     checked: list[CheckedSpec] = []
     errors: list[FieldError] = []
-    known: dict[tuple[str, str, Resources], tuple[CheckedSpec | None, list[FieldError]]] = {}
+    known: dict[tuple[str, str, Resources, Code | None], tuple[CheckedSpec | None, list[FieldError]]] = {}
     for place, one in enumerate(data):
         spec, wrong = JobSpec.read(one)
         wrong += unsaid_errors(one, command=spec.command, per=spec.starts_per)
         if not wrong:
-            asked = (spec.queue, spec.profile, spec.resources)
+            asked = (spec.queue, spec.profile, spec.resources, spec.code)
             if asked not in known:
                 known[asked] = _cluster_errors(owner, spec, cluster, bad=frozenset())
             found, more = known[asked]
@@ -149,6 +151,8 @@ def _cluster_errors(
     access = access_of(owner)
     queue = None if "/queue" in bad else _queue(access, spec.queue, errors)
     profile = None if "/profile" in bad else _profile(spec.profile, errors)
+    if spec.code is not None:
+        errors += code_errors(owner, access, spec.code, disk_bytes=spec.resources.disk_bytes)
     names_nothing = queue is None or bool(errors)
     if not any(pointer.startswith("/resources") for pointer in bad):
         errors += _capacity_errors(spec)

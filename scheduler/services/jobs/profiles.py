@@ -55,8 +55,9 @@ class LiveRate(NamedTuple):
 
 
 def fingerprint_of(spec: JobSpec) -> str:
-    """Return the fingerprint of a spec: its command, files and environment, but not its name, queue or resources."""
-    told = json.dumps([spec.command, spec.files, spec.env], sort_keys=True)
+    """Return the fingerprint of a spec: its command, code and environment, but not its name, queue or resources."""
+    code = [] if spec.code is None else [spec.code.manifest]
+    told = json.dumps([spec.command, spec.files, spec.env, *code], sort_keys=True)
     return AUTO_PREFIX + hashlib.sha256(told.encode()).hexdigest()[:16]
 
 

@@ -15,6 +15,7 @@ from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Cluster, Event, Job, Profile, Queue
 from scheduler.notify import request_round, touch_job, touch_queue
 from scheduler.selectors.visibility import Actor
+from scheduler.services.code.folders import code_use
 from scheduler.services.jobs.check import CheckedSpec, queued_errors, spec_check
 from scheduler.services.jobs.profiles import profiles_for
 from scheduler.services.permission import actor_name
@@ -46,6 +47,7 @@ def jobs_store(checked: Sequence[CheckedSpec], *, at: datetime, ids: Ids) -> lis
         # Its lock keeps ``queue_create`` from adding queues below these, and other submits from passing a limit.
         first = _take_numbers(len(checked))
         _check_again(checked)
+        code_use({one.spec.code.manifest for one in checked if one.spec.code is not None}, at=at)
         jobs = [
             _new_job(one, number=first + place, profile=one.profile or profile, at=at, ids=ids)
             for place, (one, profile) in enumerate(zip(checked, profiles, strict=True))
@@ -91,6 +93,7 @@ def _new_job(checked: CheckedSpec, *, number: int, profile: Profile | None, at: 
         priority=spec.schedule.priority,
         preemptible=spec.schedule.preemptible,
         max_attempts=1 + spec.retry.max,
+        code=spec.code.manifest if spec.code is not None else "",
         profile=profile,
         total_steps=spec.progress.total_steps,
         smoke_due=checked.cluster.smoke_run_s > 0 and spec.resources.gpus > 1,

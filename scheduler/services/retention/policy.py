@@ -13,8 +13,10 @@ from django.db.models import QuerySet
 from scheduler.models import Event, IdempotencyKey, Job, Round, Scenario, ShadowScore, Trial, UsageHour
 from scheduler.models.job import ENDED
 from scheduler.models.scenario import SCENARIO_OPEN
+from scheduler.services.code.collect import code_unneeded
 
 IDEMPOTENCY_KEYS = timedelta(days=1)
+SENT_FOLDERS = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,15 @@ def policy() -> tuple[Kept, ...]:
             rows=ShadowScore.objects.all(),
             age="at",
             note="",
+        ),
+        Kept(
+            name="code",
+            title="Sent folders",
+            days=SENT_FOLDERS.days,
+            setting="",
+            rows=code_unneeded(),
+            age="used_at",
+            note="from the last submit on, and as long as a job needs them; with contents that no other folder holds",
         ),
         Kept(
             name="sessions",

@@ -6,27 +6,21 @@ See ``trace_child`` for the other side. Whatever becomes of that process, the up
 import json
 import logging
 import signal
-import subprocess
-import sys
-import tempfile
 import threading
 from dataclasses import asdict
 from pathlib import Path
 
 from django.conf import settings
 
-from clusterweb.config.children import child_environment
 from clusterweb.config.trace_limits import TraceLimits
 from scheduler.core.model.errors import Conflict, SpecInvalid
+from scheduler.services.limited_child import WALL_FACTOR, child_answer
 from scheduler.services.whatif.trace_checks import refused
 
 log = logging.getLogger(__name__)
 
 MODULE = "scheduler.services.whatif.trace_child"
-MOST_ANSWER_BYTES = 16 * 1024
 DETAIL_CHARS = 2000
-# On a busy machine a second of CPU time takes several.
-WALL_FACTOR = 4
 # Processes at once of this web server; each may take the memory of the limits.
 _slots = threading.BoundedSemaphore(2)
 
@@ -55,25 +49,8 @@ def trace_accepted(path: Path, *, name: str) -> None:
 
 def _problem(path: Path, name: str, limits: TraceLimits) -> SpecInvalid | None:
     task = json.dumps({"path": str(path.absolute()), "name": name, "limits": asdict(limits)})
-    process = subprocess.Popen(  # noqa: S603  (our own module)
-        [sys.executable, "-P", "-m", MODULE, task],  # -P: nothing of the folder below
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd=tempfile.gettempdir(),
-        env=child_environment(),
-        start_new_session=True,
-    )
-    too_late = threading.Timer(limits.read_s * WALL_FACTOR, process.kill)
-    too_late.start()
-    try:
-        assert process.stdout
-        answer = process.stdout.read(MOST_ANSWER_BYTES)
-    finally:
-        too_late.cancel()
-        process.kill()  # it has said all that is read of it
-        process.communicate()
-    return _read(answer) if answer else _died(process.returncode, limits)
+    answer, status = child_answer(MODULE, task, cpu_s=limits.read_s)
+    return _read(answer) if answer else _died(status, limits)
 
 
 def _read(answer: bytes) -> SpecInvalid | None:

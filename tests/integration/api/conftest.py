@@ -30,9 +30,11 @@ from scheduler.models import (
 from scheduler.models.queue import Role
 from scheduler.models.scenario import ScenarioState
 from scheduler.services.accounts.tokens import token_create
+from scheduler.services.code import archives
 from scheduler.services.secrets.store import secret_set
 from scheduler.services.whatif import files
 from tests.support.live.ports import MemoryBell
+from tests.support.rows.code import unpacked_here
 from tests.support.rows.experiments import experiment_make
 from tests.support.rows.factories import job_make, member_make, queue_make, round_make, server_make, user_make
 from tests.support.rows.notices import webhook_make
@@ -150,6 +152,7 @@ def _quiet(  # pytest-django's settings take any name
 ) -> Iterator[None]:
     """No broker, no process, no counts of earlier requests, static files as in the tree, logs of this test alone."""
     monkeypatch.setattr(files, "trace_accepted", trace_read_here)
+    monkeypatch.setattr(archives, "child_answer", unpacked_here)
     settings.STATIC_ROOT = tmp_path  # WhiteNoise warns of a missing directory
     settings.SHARED_DIR = tmp_path / "shared"
     settings.STORAGES = {

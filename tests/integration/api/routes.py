@@ -9,6 +9,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.views import APIView
 
 from tests.integration.api.conftest import World, spec
+from tests.support.rows.code import ARCHIVE, BLOBS, MANIFEST, offered
 from tests.support.rows.experiments import experiment_body
 from tests.support.rows.scenarios import TRACE, scenario_body
 
@@ -91,12 +92,16 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "template": world.template.pk,
         "seed": 1,
         "file": world.trace_file.pk,
+        "manifest": f"sha256:{offered(world.actor(role))}" if route.name == "api-code-blobs" else "",
         "webhook": world.webhook.pk,
         "secret": "wandb",
     }
     bodies: dict[str, Any] = {
         "post-api-jobs": spec(),
         "post-api-jobs-bulk": {"jobs": [spec(), spec()]},
+        "post-api-code": MANIFEST,
+        "post-api-code-archive": ARCHIVE,
+        "post-api-code-blobs": BLOBS,
         "post-api-job-import": {"text": "#!/bin/bash\n#SBATCH --gres=gpu:1\n", "queue": "vision"},
         "post-api-job-actions": {"action": "suspend", "jobs": [world.job.pk]},
         "post-api-job-reprioritise": {"priority": 80},

@@ -106,6 +106,9 @@ ROWS = (
         Way("post-api-jobs", does=201, hidden=400),
         Way("POST job-new", does=302, hidden=422, refused=422),
     ),
+    Row("offer a folder", ANY_MEMBER, Way("post-api-code")),
+    Row("send contents of a folder", ANY_MEMBER, Way("post-api-code-blobs")),
+    Row("send a folder as an archive", ANY_MEMBER, Way("post-api-code-archive", does=201)),
     Row("submit many jobs", MEMBERS, Way("post-api-jobs-bulk", does=201, hidden=400)),
     Row("import a script", SIGNED_IN, Way("post-api-job-import")),
     Row("act on many jobs", SIGNED_IN, Way("post-api-job-actions")),  # each job is answered for itself

@@ -40,6 +40,7 @@ LAUNCHES = (
     (LaunchPer.SERVER.value, "Once on each server"),
     (LaunchPer.GPU.value, "Once for every GPU"),
 )
+UPLOADS = frozenset({"upload", "archive"})
 MOST_FILES = 80  # rows that are read; the spec allows fewer and says so
 
 
@@ -84,6 +85,13 @@ class SpecForm(forms.Form):
     name = _line("Name", "Letters, digits, dots, dashes and underscores.", maxlength="200")
     queue = forms.CharField(label="Queue", required=False, widget=forms.Select())
     command = _area("Command", "Program and arguments. No shell: quotes group words, nothing is expanded.", 3)
+    code = forms.CharField(label="Folder", required=False, widget=forms.HiddenInput())
+    archive = forms.Field(
+        label="Folder as a zip or tar",
+        required=False,
+        help_text="It is unpacked on the server; the job starts in it.",
+        widget=forms.FileInput(attrs={"accept": ".zip,.tar,.tgz,.gz,.bz2,.xz"}),
+    )
     upload = forms.Field(
         label="Upload files", required=False, help_text="UTF-8 text, up to 1 MiB in all.", widget=_Files()
     )
@@ -139,7 +147,7 @@ class SpecForm(forms.Form):
 
     def texts(self) -> dict[str, str]:
         """Return what was typed, by field name."""
-        values = {name: self.data.get(name, "") for name in self.fields if name != "upload"}
+        values = {name: self.data.get(name, "") for name in self.fields if name not in UPLOADS}
         return {name: unix_lines(str(value)) for name, value in values.items()}
 
     def add_spec_errors(self, errors: Iterable[FieldError], rows: list[FileRow]) -> None:

@@ -16,6 +16,7 @@ POINTERS: dict[str, str] = {
     "/name": "name",
     "/queue": "queue",
     "/command": "command",
+    "/code": "archive",
     "/files": "upload",
     "/env": "env",
     "/resources": "gpus",
@@ -72,6 +73,8 @@ def spec_of_fields(values: Mapping[str, str], files: Mapping[str, str]) -> tuple
     command = _words(values.get("command", ""), errors)
     if command:
         spec["command"] = command
+    if _given(values, "code"):
+        spec["code"] = {"manifest": values["code"].strip()}
     if files:
         spec["files"] = dict(files)
     for name, noun in (("env", "variable"), ("labels", "label")):
@@ -178,6 +181,7 @@ def fields_of_spec(spec: Json) -> dict[str, str]:
         "name": spec.get("name"),
         "queue": spec.get("queue"),
         "command": shlex.join(words),
+        "code": _mapping(spec, "code").get("manifest"),
         "profile": spec.get("profile"),
         "env": _lines({name: _env_text(value) for name, value in _mapping(spec, "env").items()}),
         "labels": _lines(_mapping(spec, "labels")),

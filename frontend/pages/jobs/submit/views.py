@@ -19,6 +19,7 @@ from django.views.decorators.http import require_http_methods
 from frontend.components.devices import DeviceWord, device_word
 from frontend.components.viewer import QUEUE_COOKIE
 from frontend.pages.jobs.subject import found_job
+from frontend.pages.jobs.submit.folder import folder_shown, posted_with_folder
 from frontend.pages.jobs.submit.forms import FileRow, SpecForm, YamlForm, file_rows, files_of_rows, rows_of_files
 from frontend.pages.jobs.submit.preview import Preview, curl_of_spec, preview_of
 from frontend.pages.jobs.submit.spec_fields import (
@@ -189,7 +190,9 @@ def _posted_draft(request: HttpRequest, choices: FormChoices) -> FormState:
             draft.errors = invalid.errors
         return draft
     rows, errors = file_rows(request.POST, request.FILES)
-    form = choices.form(data=request.POST)
+    fields, refused = posted_with_folder(request)
+    errors += refused
+    form = choices.form(data=fields)
     files, more = files_of_rows(rows)
     spec, wrong = spec_of_fields(form.texts(), files)
     return FormState(mode="form", form=form, rows=rows, data=spec, errors=errors + more + wrong)
@@ -309,6 +312,7 @@ def _page(
         "more_open": isinstance(draft.form, SpecForm) and draft.form.opens_more(),
         "rows": draft.rows,
         "new_row": len(draft.rows),
+        "folder": folder_shown(request, draft.form),
         "queues": choices.queues,
         "device": choices.device,
         "templates": TEMPLATES.values(),

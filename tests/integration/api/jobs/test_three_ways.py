@@ -16,6 +16,7 @@ from clusterweb.cli.main import main
 from scheduler.models import Job
 from scheduler.services.accounts.tokens import token_create
 from tests.integration.api.conftest import World, world_make
+from tests.support.rows.code import digest_of, folder_send
 
 SCRIPT = "print('ä')\nprint(2)\n"
 # Every field there is, none at its default.
@@ -24,6 +25,7 @@ SPEC: dict[str, Any] = {
     "name": "resnet",
     "queue": "vision",
     "command": ["python", "train.py", "--note", "two words"],
+    "code": {"manifest": f"sha256:{digest_of()}"},
     "files": {"train.py": SCRIPT},
     "env": {
         "SEED": "1",
@@ -55,6 +57,7 @@ FIELDS = {
     "name": "resnet",
     "queue": "vision",
     "command": 'python train.py --note "two words"',
+    "code": f"sha256:{digest_of()}",
     "file-0-name": "train.py",
     "file-0-text": SCRIPT,
     "env": (
@@ -88,6 +91,7 @@ FIELDS = {
 def shop(transactional_db: None, live_server: LiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """A world behind a port, and the member's token for curl and the command."""
     world = world_make()
+    folder_send(world.users["member"])
     _, text = token_create(
         actor=world.users["member"], name="mine", scopes=["jobs:write"], expires_at=None, at=datetime.now(UTC)
     )

@@ -48,6 +48,7 @@ def test_smallest_spec_shows_every_default() -> None:
         "name": "resnet-cifar",
         "queue": "vision",
         "command": ["python", "train.py"],
+        "code": None,
         "files": {},
         "env": {},
         "resources": {

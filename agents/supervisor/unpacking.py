@@ -1,0 +1,73 @@
+"""The process that lays out the folder of a job before its first start, forked by the supervisor.
+
+The supervisor goes on meanwhile: it hears of an order that is taken back, and starts the job only if it still may.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import traceback
+
+from agents.core.records import WORK_DIR, Launch
+from agents.files.atomic import open_directory
+from agents.files.attempt_dir import AttemptDir
+from agents.files.code_unpack import UnpackFailed, code_unpack
+
+MOST_DETAIL_BYTES = 1000
+
+
+class Unpacking:
+    """One such process.
+
+    Attributes:
+        pid: Of the process; the supervisor reaps it.
+    """
+
+    def __init__(self, directory: AttemptDir, launch: Launch, *, output_fd: int) -> None:
+        self._is_stopped = False
+        self._said, said_write = os.pipe2(os.O_CLOEXEC)
+        self.pid = os.fork()
+        if self.pid == 0:
+            exit_status = 1
+            try:
+                exit_status = _unpack(directory, launch, output_fd=output_fd, said_fd=said_write)
+            except Exception:
+                traceback.print_exc(file=sys.stderr)
+            finally:
+                os._exit(exit_status)
+        os.close(said_write)
+
+    def stop(self) -> None:
+        """End it, since the job is not to start; what it has made is made anew another time."""
+        self._is_stopped = True
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)  # not reaped yet, so the number is its own
+
+    def failure(self, status: int) -> str:
+        """Return why the folder could not be laid out; empty where it was, or where the job is not to start."""
+        said = os.read(self._said, MOST_DETAIL_BYTES).decode(errors="replace")
+        os.close(self._said)
+        if status == 0 or self._is_stopped:
+            return ""
+        return said or "The folder of the job could not be unpacked. The log of its supervisor says more."
+
+
+def _unpack(directory: AttemptDir, launch: Launch, *, output_fd: int, said_fd: int) -> int:
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP, signal.SIGURG):
+        signal.signal(number, signal.SIG_DFL)
+
+    def says(text: str) -> None:
+        os.write(output_fd, f"[clusterweb: {text}]\n".encode())
+
+    try:
+        shared_fd = open_directory("..", dir_fd=directory.attempts_fd)
+        code_unpack(shared_fd, directory.fd, WORK_DIR, digest=launch.order.code, uid=directory.uid, says=says)
+    except UnpackFailed as error:
+        os.write(said_fd, str(error).encode()[:MOST_DETAIL_BYTES])
+        return 1
+    except OSError as error:
+        os.write(said_fd, f"The folder of the job could not be unpacked: {error.strerror}.".encode())
+        return 1
+    return 0

@@ -1,0 +1,235 @@
+/* The folder of a new job: chosen or dropped, hashed here, and only what the server lacks is sent.
+
+   Without scripts, or where the browser may not hash (plain http to another host), a zip or tar is sent with the form. */
+"use strict";
+
+(() => {
+  const box = document.querySelector("[data-folder]");
+  if (!box) return;
+  const part = (name) => box.querySelector(`[data-folder-${name}]`);
+  const fact = (name) => box.querySelector(`[data-fact="${name}"]`);
+  const form = document.getElementById("job-form");
+  const code = form.elements.code;
+  const archive = form.elements.archive;
+  const { sizeText } = globalThis.FolderReading;
+  const BUNDLE_BYTES = 32 * 1024 * 1024;
+  let sending = null; // AbortController of what is under way
+  let guess = "";
+
+  const counted = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
+
+  const tell = (state, tone = "") => {
+    part("state").textContent = state;
+    part("state").className = `drop-state ${tone}`;
+  };
+
+  const refuse = (text) => {
+    part("error").hidden = !text;
+    part("error").querySelector("span").textContent = text;
+    box.classList.toggle("wrong", Boolean(text));
+  };
+
+  const showSent = (done, total, since) => {
+    part("bar").hidden = false;
+    const frac = total ? done / total : 1;
+    const bar = part("bar").querySelector(".bar");
+    bar.setAttribute("aria-valuenow", String(Math.round(frac * 100)));
+    bar.firstElementChild.style.setProperty("--at", `${frac * 100}%`);
+    const seconds = (performance.now() - since) / 1000;
+    const left = done && seconds > 1 ? `, ${Math.max(1, Math.round((seconds * (total - done)) / done))} s left` : "";
+    part("sent").textContent = `${sizeText(done)} of ${sizeText(total)}${left}`;
+  };
+
+  /* A request that tells how much of it has gone. */
+  const post = (path, body, type, { signal, onSent = () => {} }) =>
+    new Promise((resolve, reject) => {
+      const request = new XMLHttpRequest();
+      request.open("POST", path);
+      request.setRequestHeader("Content-Type", type);
+      request.setRequestHeader("Accept", "application/json");
+      request.setRequestHeader("X-CSRFToken", form.elements.csrfmiddlewaretoken.value);
+      request.upload.addEventListener("progress", (event) => onSent(event.loaded));
+      request.addEventListener("error", () => reject(new Error("The server does not answer. Choose the folder again: what has arrived is not sent again.")));
+      request.addEventListener("abort", () => reject(new DOMException("cancelled", "AbortError")));
+      request.addEventListener("load", () => {
+        let answer = {};
+        try {
+          answer = JSON.parse(request.responseText);
+        } catch {
+          // the status says enough
+        }
+        if (request.status < 300) resolve(answer);
+        else reject(new Error(answer.errors?.map((error) => error.detail).join(" ") || answer.detail || `The server answered ${request.status}.`));
+      });
+      signal.addEventListener("abort", () => request.abort());
+      request.send(body);
+    });
+
+  const bundles = (rows) => {
+    const found = [];
+    let taken = Infinity;
+    for (const row of rows) {
+      if (taken + row.size > BUNDLE_BYTES) {
+        found.push([]);
+        taken = 0;
+      }
+      found.at(-1).push(row);
+      taken += row.size;
+    }
+    return found;
+  };
+
+  const send = async (rows, signal) => {
+    const manifest = { version: 1, files: rows.map(({ path, mode, size, sha256 }) => ({ path, mode, size, sha256 })) };
+    let answer = await post("/api/v1/code", JSON.stringify(manifest), "application/json", { signal });
+    const lacking = new Set(answer.missing);
+    const missing = [...new Map(rows.filter(({ sha256 }) => lacking.has(sha256)).map((row) => [row.sha256, row])).values()];
+    const total = answer.missing_bytes;
+    const since = performance.now();
+    let done = 0;
+    for (const bundle of bundles(missing)) {
+      const body = new Blob(bundle.flatMap(({ digest, file }) => [digest, file]));
+      const size = bundle.reduce((sum, row) => sum + row.size, 0);
+      const onSent = (bytes) => showSent(done + Math.min(bytes, size), total, since);
+      answer = await post(`/api/v1/code/${answer.manifest}/blobs`, body, "application/octet-stream", { signal, onSent });
+      done += size;
+      showSent(done, total, since);
+    }
+    if (!answer.complete) throw new Error("The folder did not arrive whole. Choose it again: what has arrived is not sent again.");
+    return { answer, sent: missing.length, sentBytes: total };
+  };
+
+  /* What is typed is never overwritten: a guess goes into an empty field, or in the place of the last guess. */
+  const fill = (name, value, last = "") => {
+    const field = form.elements[name];
+    if (!field.value.trim() || (last && field.value === last)) field.value = value;
+  };
+
+  const showFacts = async (rows, ignored, { answer, sent, sentBytes }) => {
+    fact("sent").textContent = sent ? `${counted(sent, "file")} sent, ${sizeText(sentBytes)}` : "Nothing to send";
+    fact("had").textContent = `${answer.files - sent} were already on the server`;
+    fact("ignored").textContent = ignored.length ? `${ignored.length} ignored` : "Nothing ignored";
+    fact("ignored-names").textContent = ignored.slice(0, 3).join(", ") + (ignored.length > 3 ? ", …" : "");
+    fact("ignored-names").title = ignored.slice(0, 200).join("\n");
+    const found = await globalThis.FolderReading.guessed(rows);
+    fact("guess").textContent = found ? `Starts with ${found.path}, guessed` : "No script to start was found";
+    fact("guess-why").textContent = found ? found.why : "Write the command above.";
+    if (found) {
+      fill("command", `python ${found.path}`, guess);
+      guess = `python ${found.path}`;
+    }
+    part("facts").hidden = false;
+  };
+
+  const show = (name, answer, since) => {
+    const seconds = (performance.now() - since) / 1000;
+    code.value = answer.manifest;
+    part("name").textContent = `${name}  ${counted(answer.files, "file")}, ${sizeText(answer.bytes)}`;
+    part("hint").textContent = "Drop another folder here to replace it.";
+    part("clear").hidden = false;
+    fill("name", name.replace(/\.(zip|tar|tgz|tar\.\w+)$/i, "").replace(/[^A-Za-z0-9._-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "").slice(0, 80));
+    const at = new Date().toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    tell(`Received ${at}, in ${seconds.toFixed(1)} s`, "ok");
+  };
+
+  /* Runs one sending; the one before gives way. */
+  const during = async (work) => {
+    sending?.abort();
+    const mine = new AbortController();
+    sending = mine;
+    refuse("");
+    part("facts").hidden = true;
+    box.setAttribute("aria-busy", "true");
+    try {
+      await work(mine.signal);
+    } catch (error) {
+      if (sending !== mine) return;
+      tell("");
+      if (error.name !== "AbortError") refuse(error.message);
+    } finally {
+      if (sending === mine) {
+        sending = null;
+        part("bar").hidden = true;
+        box.removeAttribute("aria-busy");
+      }
+    }
+  };
+
+  const take = (folder) =>
+    during(async (signal) => {
+      const since = performance.now();
+      const { name, files } = await folder;
+      const { kept, ignored } = await globalThis.FolderReading.withoutIgnored(files);
+      globalThis.FolderReading.refuseTooMuch(kept, { mostFiles: Number(box.dataset.mostFiles), mostBytes: Number(box.dataset.mostBytes) });
+      tell(`Looking at ${counted(kept.length, "file")} …`);
+      const rows = await globalThis.FolderReading.hashed(kept);
+      signal.throwIfAborted();
+      tell("Sending …");
+      const found = await send(rows, signal);
+      show(name, found.answer, since);
+      await showFacts(rows, ignored, found);
+    });
+
+  const takeArchive = (file) =>
+    during(async (signal) => {
+      tell("Sending …");
+      const since = performance.now();
+      const onSent = (bytes) => {
+        showSent(Math.min(bytes, file.size), file.size, since);
+        if (bytes >= file.size) tell("Unpacking …");
+      };
+      const answer = await post("/api/v1/code/archive", file, "application/octet-stream", { signal, onSent });
+      archive.value = "";
+      show(file.name, answer, since);
+    });
+
+  archive.addEventListener("change", () => {
+    if (archive.files.length) takeArchive(archive.files[0]);
+  });
+  part("cancel").addEventListener("click", () => sending?.abort());
+  part("clear").addEventListener("click", () => {
+    sending?.abort();
+    code.value = "";
+    part("name").textContent = "No folder yet";
+    part("facts").hidden = part("clear").hidden = true;
+    tell("");
+    refuse("");
+  });
+  part("actions").hidden = false;
+  if (!globalThis.crypto?.subtle) {
+    part("choose").hidden = true;
+    part("hint").textContent = "This page came by plain http, so the browser may not read folders. Choose a zip or tar below.";
+  } else if (!code.value) {
+    part("hint").textContent = "Drop a folder anywhere on this page, or run clusterweb submit . in it.";
+  }
+  part("choose").addEventListener("click", () => part("input").click());
+  part("input").addEventListener("change", (event) => {
+    if (event.target.files.length) take(Promise.resolve(globalThis.FolderReading.ofInput(event.target)));
+    event.target.value = "";
+  });
+
+  /* The whole page takes a folder while one is dragged over it. */
+  const hasFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
+  let depth = 0;
+  const over = (isOver) => document.body.classList.toggle("drops", isOver);
+  document.addEventListener("dragenter", (event) => {
+    if (hasFiles(event)) over((depth += 1) > 0);
+  });
+  document.addEventListener("dragleave", (event) => {
+    if (hasFiles(event)) over((depth -= 1) > 0);
+  });
+  document.addEventListener("dragover", (event) => {
+    if (hasFiles(event)) event.preventDefault();
+  });
+  document.addEventListener("drop", (event) => {
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    over(false);
+    depth = 0;
+    const entry = event.dataTransfer.items[0]?.webkitGetAsEntry?.();
+    if (entry?.isDirectory && globalThis.crypto?.subtle) take(globalThis.FolderReading.ofEntry(entry));
+    else if (entry?.isDirectory) refuse("This page came by plain http, so the browser may not read folders. Drop a zip or tar of it.");
+    else if (/\.(zip|tar|tgz|gz|bz2|xz)$/i.test(event.dataTransfer.files[0]?.name ?? "")) takeArchive(event.dataTransfer.files[0]);
+    else refuse("Drop a folder, a zip or a tar. Small text files go below.");
+  });
+})();

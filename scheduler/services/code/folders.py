@@ -1,0 +1,236 @@
+"""Sent folders: which contents a user still has to send, taking them in, and which jobs may use a folder.
+
+Having the hash of a content gives nothing. A content counts as present only for users who have sent it before, as part
+of a folder or of the one that is on its way; for everybody else it is missing, also when the store has it, so that no
+answer tells what other queues have. A job may start in a folder that its owner has sent, or that a job has which its
+owner may see.
+"""
+
+from datetime import datetime
+from typing import IO, Annotated, TypedDict
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import F
+
+from agents.protocol.code import CodeLimits, CodeManifest, CodeRefused, shown_name, size_shown
+from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, NotFound, SpecInvalid
+from scheduler.core.spec.code import PREFIX, Code
+from scheduler.models import CodeBlob, CodeFolder, CodeSent
+from scheduler.models.queue import Role
+from scheduler.selectors.visibility import RANK, Access, Actor, access_of
+from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.code.store import (
+    Incoming,
+    holds,
+    incoming_of,
+    manifest_read,
+    manifest_write,
+    refuse_without_room,
+    room_told,
+)
+
+# Folders of a user that are looked through for contents which need not be sent again: versions of the same few.
+NEWEST_FOLDERS = 20
+# Folders that one user may be sending at once; the oldest gives way.
+MOST_INCOMING = 4
+ROWS_AT_ONCE = 400
+HASH_BYTES = 32
+
+
+class CodeAnswer(TypedDict):
+    """A folder, and what is missing of it."""
+
+    manifest: Annotated[str, "Names the folder; `code.manifest` of a spec."]
+    files: Annotated[int, "Files in it."]
+    bytes: Annotated[int, "Bytes of its files."]
+    complete: Annotated[bool, "Whether jobs may be submitted with it: nothing is missing."]
+    missing: Annotated[list[str], "SHA-256 of each content that you still have to send."]
+    missing_bytes: Annotated[int, "Bytes of these contents."]
+
+
+def may_send_code(user: Actor) -> bool:
+    """Return whether a user may send folders: members and leads of any queue, and admins."""
+    access = access_of(user)
+    return access.is_admin or any(RANK[role] >= RANK[Role.MEMBER] for role in access.roles.values())
+
+
+def code_limits() -> CodeLimits:
+    """Return how much one folder may hold, as an admin set it."""
+    cluster = cluster_row()
+    return CodeLimits(files=cluster.code_most_files, num_bytes=cluster.code_most_bytes)
+
+
+def code_offer(*, actor: Actor, data: object, at: datetime) -> CodeAnswer:
+    """Take the manifest of a folder and return what is missing; a folder of which nothing is missing is complete.
+
+    Raises:
+        NotAllowed: ``actor`` may submit to no queue.
+        SpecInvalid: The manifest is none, or holds what a folder may not; the name of the file is told.
+        NoRoom: The disk has no room for it.
+    """
+    user = code_sender(actor)
+    try:
+        manifest = CodeManifest.read(data, code_limits())
+    except CodeRefused as refused:
+        raise code_invalid(refused) from None
+    incoming = Incoming(digest=manifest.digest, user_id=user.pk)
+    missing = _missing(user, manifest, incoming)
+    if missing:
+        refuse_without_room(sum(missing.values()))
+        _drop_oldest(user, besides=incoming)
+        with room_told():
+            incoming.begin(manifest)
+        return _answer(manifest, missing)
+    return code_keep(user, manifest, incoming, at=at)
+
+
+def code_take(*, actor: Actor, digest: str, content: IO[bytes], at: datetime) -> CodeAnswer:
+    """Take contents of a folder that was offered: each its SHA-256 as 32 bytes, then its bytes; return what is missing.
+
+    Whatever arrived whole stays when the rest is refused, so that only the rest is sent again.
+
+    Raises:
+        NotAllowed: ``actor`` may submit to no queue.
+        NotFound: ``actor`` has not offered the folder.
+        SpecInvalid: A content is not of the folder, or is not what its hash says.
+        NoRoom: The disk is full.
+    """
+    user = code_sender(actor)
+    incoming = Incoming(digest=digest, user_id=user.pk)
+    manifest = incoming.manifest()
+    if manifest is None:
+        found = manifest_read(digest) if CodeSent.objects.filter(folder=digest, user=user).exists() else None
+        if found is None:
+            raise NotFound("Send the manifest of the folder first.")
+        return _answer(found, {})  # sent twice at once: the other request was faster
+    names = {file.sha256: file.path for file in manifest.files}
+    sizes = manifest.sizes
+    with room_told():
+        while head := content.read(HASH_BYTES):
+            sha256 = head.hex()
+            if len(head) < HASH_BYTES or sha256 not in sizes:
+                raise _bad_body("A content was sent that is not of this folder, or the body is cut off.")
+            if not incoming.write(sha256, sizes[sha256], content.read):
+                name = shown_name(names[sha256])
+                raise _bad_body(f"{name} is not as the manifest says: it changed while it was sent, or was cut off.")
+    missing = _missing(user, manifest, incoming)
+    return _answer(manifest, missing) if missing else code_keep(user, manifest, incoming, at=at)
+
+
+def code_found(user: User, access: Access, digest: str) -> CodeFolder | None:
+    """Return a folder that ``user`` has sent, or that a job has which ``user`` may see; None for any other."""
+    folder = CodeFolder.objects.filter(pk=digest).first()
+    if folder is None:
+        return None
+    is_known = access.is_admin or folder.sent.filter(user=user).exists() or access.jobs().filter(code=digest).exists()
+    return folder if is_known else None
+
+
+def code_errors(owner: User, access: Access, code: Code, *, disk_bytes: int) -> list[FieldError]:
+    """Return why a job of ``owner`` cannot start in a folder; nothing where it can."""
+    folder = code_found(owner, access, code.manifest)
+    if folder is None:
+        detail = (
+            "There is no such folder that you sent or that a job has which you may see. Send it again: "
+            "clusterweb submit . in the folder, or drop it on the form."
+        )
+        return [FieldError(pointer="/code/manifest", code="unknown", detail=detail)]
+    if folder.num_bytes > disk_bytes:
+        detail = (
+            f"The folder takes {size_shown(folder.num_bytes)}. Ask for more disk than that, for what it writes too."
+        )
+        return [FieldError(pointer="/resources/disk", code="capacity", detail=detail)]
+    return []
+
+
+def code_use(digests: set[str], *, at: datetime) -> None:
+    """Note that jobs are stored with these folders, within the transaction that stores them.
+
+    Raises:
+        SpecInvalid: One was removed since it was checked.
+    """
+    if digests and CodeFolder.objects.filter(pk__in=digests).update(used_at=at) < len(digests):
+        detail = "The folder was removed a moment ago, since no job had used it for long. Send it again."
+        raise SpecInvalid([FieldError(pointer="/code/manifest", code="unknown", detail=detail)])
+
+
+def code_invalid(refused: CodeRefused) -> SpecInvalid:
+    """Return the error of a folder that cannot be taken."""
+    return SpecInvalid([FieldError(pointer="/files", code=refused.code, detail=refused.detail)])
+
+
+def code_sender(actor: Actor) -> User:
+    """Return the user who may send folders. Raises NotAllowed."""
+    if not (isinstance(actor, User) and may_send_code(actor)):
+        raise NotAllowed("Only members of a queue may send folders. A lead can make you one.")
+    return actor
+
+
+def _missing(user: User, manifest: CodeManifest, incoming: Incoming) -> dict[str, int]:
+    """Return hash and size of each content that the user has neither sent before nor just now."""
+    missing = {sha256: size for sha256, size in manifest.sizes.items() if not incoming.has(sha256)}
+    if not missing:
+        return missing
+    sent = CodeSent.objects.filter(user=user).order_by("-at", "pk").values_list("folder_id", flat=True)
+    same = list(sent.filter(folder=manifest.digest))
+    for digest in [*same, *sent[:NEWEST_FOLDERS]]:
+        known = manifest_read(digest)
+        for sha256, size in known.sizes.items() if known is not None else ():
+            if missing.get(sha256) == size and holds(sha256, size):
+                del missing[sha256]
+        if not missing:
+            break
+    return missing
+
+
+def code_keep(user: User, manifest: CodeManifest, incoming: Incoming, *, at: datetime) -> CodeAnswer:
+    """Store a folder of which nothing is missing. Raises Conflict, NoRoom."""
+    sizes = manifest.sizes
+    with room_told(), transaction.atomic():
+        folder, is_new = CodeFolder.objects.select_for_update().get_or_create(
+            pk=manifest.digest,
+            defaults={
+                "num_files": len(manifest.files),
+                "num_bytes": manifest.num_bytes,
+                "created_at": at,
+                "used_at": at,
+            },
+        )
+        # In one order everywhere; the clean-up, which locks contents that no folder holds, waits from here on.
+        hashes = sorted(sizes)
+        for start in range(0, len(hashes) if is_new else 0, ROWS_AT_ONCE):
+            some = hashes[start : start + ROWS_AT_ONCE]
+            CodeBlob.objects.bulk_create(
+                [CodeBlob(sha256=sha256, num_bytes=sizes[sha256]) for sha256 in some], ignore_conflicts=True
+            )
+            CodeBlob.objects.filter(pk__in=some).update(folders=F("folders") + 1)
+        for sha256 in hashes:
+            if not incoming.place(sha256, sizes[sha256]):
+                raise Conflict("A part of the folder was removed meanwhile. Send it again.")
+        manifest_write(manifest)
+        CodeFolder.objects.filter(pk=folder.pk).update(used_at=at)
+        CodeSent.objects.update_or_create(folder=folder, user=user, defaults={"at": at})
+    incoming.remove()
+    return _answer(manifest, {})
+
+
+def _drop_oldest(user: User, *, besides: Incoming) -> None:
+    others = [path for path in incoming_of(user.pk) if path != besides.path]
+    for path in others[: max(0, len(others) + 1 - MOST_INCOMING)]:
+        Incoming(digest=path.name.partition(".")[0], user_id=user.pk).remove()
+
+
+def _answer(manifest: CodeManifest, missing: dict[str, int]) -> CodeAnswer:
+    return {
+        "manifest": PREFIX + manifest.digest,
+        "files": len(manifest.files),
+        "bytes": manifest.num_bytes,
+        "complete": not missing,
+        "missing": sorted(missing),
+        "missing_bytes": sum(missing.values()),
+    }
+
+
+def _bad_body(detail: str) -> SpecInvalid:
+    return SpecInvalid([FieldError(pointer="", code="content", detail=detail)])

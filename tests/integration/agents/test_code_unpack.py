@@ -1,0 +1,202 @@
+"""The folder of a job is there, whole, before its first process starts, whatever is killed on the way."""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agents.files.atomic import open_directory
+from agents.files.code_unpack import MARK, PARTIAL, UnpackFailed, code_unpack
+from tests.support.agents.code import blob_of, store_put
+from tests.support.agents.server import AgentServer, script, wait_for, wanted
+
+FILES = {
+    "train.py": b"import json, pkg.model\nprint(len(open('data/train.bin', 'rb').read()), pkg.model.SIZE)\n",
+    "pkg/model.py": b"SIZE = 7\n",
+    "pkg/__init__.py": b"",
+    "pkg-extra/a/b/c.txt": b"deep",
+    "data/train.bin": bytes(5_000_000),
+    "run.sh": b"#!/bin/sh\nexec python train.py\n",
+}
+fork = multiprocessing.get_context("fork")
+
+
+class Place:
+    """A shared directory with a folder in its store, and the directory of one job."""
+
+    def __init__(self, path: Path) -> None:
+        self.shared, self.holder = path / "shared", path / "job"
+        self.holder.mkdir()
+        self.digest = store_put(self.shared, FILES, executable="run.sh")
+        self.said: list[str] = []
+
+    def unpack(self) -> None:
+        """Unpack it once more."""
+        shared_fd, holder_fd = open_directory(str(self.shared)), open_directory(str(self.holder))
+        try:
+            code_unpack(shared_fd, holder_fd, "dir", digest=self.digest, uid=None, says=self.said.append)
+        finally:
+            os.close(shared_fd)
+            os.close(holder_fd)
+
+    def found(self) -> dict[str, bytes]:
+        """Return the files of the job."""
+        root = self.holder / "dir"
+        return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """One job whose folder was sent."""
+    return Place(tmp_path)
+
+
+def hold_back(place: Place, content: bytes) -> Path:
+    """Make reading a content wait; return where it is."""
+    blob = blob_of(place.shared, content)
+    blob.unlink()
+    os.mkfifo(blob)
+    return blob
+
+
+def test_files_are_as_they_were_sent(place: Place) -> None:
+    """Content, mode, folders; an empty directory of that name gives way."""
+    (place.holder / "dir").mkdir()
+    place.unpack()
+
+    assert place.found() == FILES
+    assert os.access(place.holder / "dir/run.sh", os.X_OK)
+    assert not os.access(place.holder / "dir/train.py", os.X_OK)
+    assert place.said == ["unpacking 6 files, 4.8 MiB"]
+
+
+def test_second_start_finds_what_the_job_made_of_it(place: Place) -> None:
+    """Unpacked once for each job: what it changed, added and removed stays so."""
+    place.unpack()
+    (place.holder / "dir/train.py").write_text("changed")
+    (place.holder / "dir/data/train.bin").unlink()
+    (place.holder / "dir/out").write_text("kept")
+    place.unpack()
+
+    assert place.found()["train.py"] == b"changed"
+    assert place.found()["out"] == b"kept"
+    assert "data/train.bin" not in place.found()
+    assert len(place.said) == 1
+
+
+def test_kill_while_unpacking_leaves_nothing_half_used(place: Place) -> None:
+    """kill -9 in the middle: no directory, no mark; the next start makes it whole."""
+    blob = hold_back(place, FILES["pkg/model.py"])
+    process = fork.Process(target=place.unpack)
+    process.start()
+    wait_for("some files", lambda: (place.holder / PARTIAL / "data/train.bin").exists())
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+
+    assert not (place.holder / "dir").exists()
+    assert not (place.holder / MARK).exists()
+    blob.unlink()
+    blob.write_bytes(FILES["pkg/model.py"])
+    place.unpack()
+    assert place.found() == FILES
+    assert not (place.holder / PARTIAL).exists()
+
+
+def test_kill_between_mark_and_name_is_mended(place: Place) -> None:
+    """A whole folder that has not got its name yet gets it; nothing is copied again."""
+    place.unpack()
+    os.rename(place.holder / "dir", place.holder / PARTIAL)
+    place.unpack()
+
+    assert place.found() == FILES
+    assert len(place.said) == 1
+
+
+def test_ranks_that_start_at_once_unpack_once(place: Place) -> None:
+    """The second waits for the first, and finds it done."""
+    blob = hold_back(place, FILES["pkg/model.py"])
+    ranks = [fork.Process(target=place.unpack) for _ in range(3)]
+    for rank in ranks:
+        rank.start()
+    with blob.open("wb") as writer:  # opens when a rank reads
+        writer.write(FILES["pkg/model.py"])
+    for rank in ranks:
+        rank.join()
+
+    assert [rank.exitcode for rank in ranks] == [0, 0, 0]
+    assert place.found() == FILES
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (lambda place: blob_of(place.shared, FILES["train.py"]).unlink(), "train.py is gone or damaged"),
+        (lambda place: blob_of(place.shared, FILES["train.py"]).write_bytes(b"other"), "train.py is gone or damaged"),
+        (lambda place: next((place.shared / "code/manifests").iterdir()).unlink(), "no longer on the server"),
+        (lambda place: next((place.shared / "code/manifests").iterdir()).write_bytes(b"{}"), "cannot be unpacked"),
+        (lambda place: (place.shared / "code").rename(place.shared / "gone"), "not in the shared directory"),
+    ],
+)
+def test_damage_is_told_with_the_name(place: Place, harm: object, told: str) -> None:
+    """A job never starts in a folder that is not the one that was sent."""
+    assert callable(harm)
+    harm(place)
+    with pytest.raises(UnpackFailed, match=told):
+        place.unpack()
+
+    assert not (place.holder / "dir").exists()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[AgentServer]:
+    """One server with a running agent; nothing of it is left behind."""
+    server = AgentServer(tmp_path)
+    server.start()
+    yield server
+    server.end()
+
+
+def test_job_starts_in_its_folder(server: AgentServer) -> None:
+    """The command finds its package and its data, and small files of the spec beside them."""
+    digest = store_put(server.config.shared_dir, FILES)
+    order = wanted(script("exec(open('train.py').read())"), code=digest, files={"note.txt": "hello"})
+    server.send(order)
+    report = server.wait_phase(order, "ended")
+
+    assert report.end_cause == "completed", server.log(order)
+    assert server.log(order) == "[clusterweb: unpacking 6 files, 4.8 MiB]\n5000000 7\n"
+
+
+def test_job_that_is_cancelled_while_it_unpacks_never_starts(server: AgentServer) -> None:
+    """The supervisor hears of it at once, ends the unpacking, and reports the end."""
+    digest = store_put(server.config.shared_dir, FILES)
+    blob = blob_of(server.config.shared_dir, FILES["pkg/model.py"])
+    blob.unlink()
+    os.mkfifo(blob)
+    order = wanted(script("print('started')"), code=digest)
+    server.send(order)
+    wait_for("unpacking", lambda: (server.directory(order) / PARTIAL / "data/train.bin").exists())
+    server.generation += 1
+    server.orders = {order.attempt_id: wanted(order.command, code=digest, attempt_id=order.attempt_id, wanted="cancel")}
+    server.renew()
+    report = server.wait_phase(order, "ended")
+
+    assert report.end_cause == "cancelled"
+    assert "started" not in server.log(order)
+    assert server.processes() == []
+
+
+def test_folder_that_is_gone_ends_the_attempt_with_a_sentence(server: AgentServer) -> None:
+    """The owner reads what to do; the agent goes on."""
+    order, other = wanted(script("pass"), code="0" * 64), wanted(script("print('hello')"), gpu_indexes=(1,))
+    store_put(server.config.shared_dir, FILES)
+    server.send(order, other)
+    report = server.wait_phase(order, "ended")
+
+    assert (report.end_cause, report.exit_code) == ("launch_failed", None)
+    assert "Send it again" in report.end_detail
+    assert server.wait_phase(other, "ended").end_cause == "completed"
