@@ -170,3 +170,7 @@ class ScenarioDetail(ScenarioRow):
     progress: ScenarioProgress
     metrics: list[MetricRow]
     fidelity: list[FidelityRow] | None
+    doubts: Annotated[
+        list[str],
+        "Keys of `fidelity` in which the replay of what really happened is too far off to trust the answer.",
+    ]

@@ -10,6 +10,7 @@ from django.db.models import Count, QuerySet
 from scheduler.models import Scenario, ScenarioRun, TraceFile
 from scheduler.models.scenario import AS_IT_WAS, SCENARIO_OPEN, RunState
 from scheduler.selectors.rows import (
+    FidelityRow,
     Json,
     MetricCell,
     MetricRow,
@@ -27,6 +28,9 @@ from scheduler.simulator.study.variants import variant_from, variant_names
 
 # A worker says every second that it works on a scenario.
 SILENT_AFTER_S = 15.0
+# Where a replay of what happened is further off than this, answers from the same window are not to be trusted.
+MOST_ERROR_FRAC = 0.1
+MOST_TIMES_OFF, LEAST_WAIT_S = 2.0, 60.0  # of mean waits; shorter ones are as good as none
 
 
 def trace_files_visible(user: Actor) -> QuerySet[TraceFile]:
@@ -136,7 +140,20 @@ def scenario_detail(scenario: Scenario, at: datetime) -> ScenarioDetail:
         "progress": scenario_progress(scenario, at),
         "metrics": scenario_metrics(scenario),
         "fidelity": scenario.about.get("fidelity"),
+        "doubts": doubts(scenario.about.get("fidelity")),
     }
+
+
+def doubts(fidelity: Sequence[FidelityRow] | None) -> list[str]:
+    """Return the keys of the figures whose replay is so far off that answers from the window are not to be trusted."""
+    return [row["key"] for row in fidelity or () if _is_far_off(row)]
+
+
+def _is_far_off(row: FidelityRow) -> bool:
+    if row["key"] == "avg_queueing_s":
+        low_s, high_s = sorted((row["happened"], row["replayed"]))
+        return high_s >= LEAST_WAIT_S and low_s * MOST_TIMES_OFF < high_s
+    return row["error_frac"] is not None and abs(row["error_frac"]) > MOST_ERROR_FRAC
 
 
 def run_detail(scenario: Scenario, *, variant: int, seed: int) -> ScenarioRunDetail | None:

@@ -13,13 +13,14 @@ from frontend.components.viewer import now_utc
 from frontend.pages.whatif.builder import body_from, fields_of, num_variants, variant_views
 from frontend.pages.whatif.ready import ReadyScenario, live_variant, quota_scenario, ready_scenarios
 from frontend.pages.whatif.results import figures_read, shown
-from frontend.pages.whatif.words import fidelity_view, start_words
+from frontend.pages.whatif.words import ANYWAY, fidelity_view, start_words
 from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, NotFound, SpecInvalid
 from scheduler.models import Scenario
 from scheduler.models.scenario import SCENARIO_OPEN, ScenarioState
 from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import is_admin, may_ask_what_if, queues_led, require_scenario, scenarios_visible
 from scheduler.selectors.whatif import (
+    doubts,
     names_of,
     scenario_metrics,
     scenario_progress,
@@ -184,6 +185,7 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
         "about": about,
         "warnings": found.about.get("warnings", []),
         "fidelity": fidelity_view(found.about.get("fidelity")),
+        "anyway": ANYWAY,
         "shown": shown(found, figures, metrics, names) if figures and found.state == ScenarioState.COMPLETED else None,
         "may_apply": is_admin(request.user) and found.state == ScenarioState.COMPLETED,
         "version": cluster.settings_version,
@@ -223,6 +225,9 @@ def apply(request: HttpRequest, scenario: str) -> HttpResponseBase:
     index, version = request.POST.get("variant", ""), request.POST.get("version", "")
     if not (index.isdigit() and version.isdigit() and len(index) < 3 and int(index) < len(found.variants)):
         raise NotFound("variant")
+    if doubts(found.about.get("fidelity")) and request.POST.get("anyway", "").strip().lower() != ANYWAY:
+        messages.error(request, f"This answer is not reliable. To apply it all the same, write: {ANYWAY}.")
+        return redirect("what-if-scenario", scenario=found.pk)
     variant = found.variants[int(index)]
     changes = {name: variant[name] for name in ARM_FIELDS if name in variant and name in FIELDS}
     try:

@@ -6,10 +6,12 @@ from datetime import datetime
 
 from frontend.components.formats import duration, percent
 from scheduler.selectors.rows import FidelityRow, Json
+from scheduler.selectors.whatif import doubts
 from scheduler.simulator.workloads import PREFIX
 
-# The title is about these. Mean wait is left out: of a very short wait even a large relative error is no news.
 TIMES = ("avg_jct_s", "p99_jct_s", "makespan_s")
+# What an admin writes to apply settings that an unreliable answer speaks for.
+ANYWAY = "not reliable"
 FIGURES = {
     "avg_jct_s": "Mean JCT",
     "p99_jct_s": "p99 JCT",
@@ -38,10 +40,12 @@ class FidelityView:
 
     Attributes:
         title: The finding.
+        doubt: Why the answer is not to be trusted; empty where it is.
         rows: Name, what happened, what was replayed, error.
     """
 
     title: str
+    doubt: str
     rows: list[tuple[str, str, str, str]]
 
 
@@ -50,9 +54,15 @@ def fidelity_view(rows: Sequence[FidelityRow] | None) -> FidelityView | None:
     if not rows:
         return None
     errors = [abs(row["error_frac"]) for row in rows if row["error_frac"] is not None and row["key"] in TIMES]
-    known = f"Replayed completion times are within {percent(max(errors), 1)} of reality" if errors else ""
+    known = (
+        f"Replayed completion times are within {percent(max(errors), 1)} of reality{_wait_words(rows)}"
+        if errors
+        else ""
+    )
+    off = doubts(rows)
     return FidelityView(
         title=known or "Nothing to compare with",
+        doubt="; ".join(_off_words(row) for row in rows if row["key"] in off),
         rows=[
             (
                 FIGURES.get(row["key"], row["key"]),
@@ -63,6 +73,17 @@ def fidelity_view(rows: Sequence[FidelityRow] | None) -> FidelityView | None:
             for row in rows
         ],
     )
+
+
+def _wait_words(rows: Sequence[FidelityRow]) -> str:
+    """Return how mean waits compare, as the end of a sentence."""
+    found = [(row["happened"], row["replayed"]) for row in rows if row["key"] == "avg_queueing_s"]
+    return "".join(f", mean wait {duration(replayed)} for {duration(happened)}" for happened, replayed in found)
+
+
+def _off_words(row: FidelityRow) -> str:
+    name = FIGURES.get(row["key"], row["key"]).lower().replace("jct", "JCT")
+    return f"{name} was really {_text(row, row['happened'])}, replayed {_text(row, row['replayed'])}"
 
 
 def _text(row: FidelityRow, value: float) -> str:

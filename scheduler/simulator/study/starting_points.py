@@ -123,12 +123,8 @@ def _prepared(
 
 def _trace(source: Mapping[str, Any], *, seed: int, cluster_gpus: int) -> Trace:
     if source["kind"] == "jobs":
-        return Trace(
-            format="history",
-            source=source["text"],
-            jobs=[SimJob(**job) for job in source["jobs"]],
-            queues=tuple(source["queues"]),
-        )
+        jobs = _with_time_left([SimJob(**job) for job in source["jobs"]], source, seed)
+        return Trace(format="history", source=source["text"], jobs=jobs, queues=tuple(source["queues"]))
     text = source["text"] if source["kind"] == "generator" else source["path"]
     trace = open_trace(text, format=source.get("format"), seed=seed, cluster_gpus=cluster_gpus)
     if source.get("window"):
@@ -138,6 +134,28 @@ def _trace(source: Mapping[str, Any], *, seed: int, cluster_gpus: int) -> Trace:
             raise BadInput(f"The window cannot be used: {error}.") from None
         trace = cut.window(trace, from_s=from_s, to_s=to_s)
     return cut.first(trace, num_jobs=source["num_jobs"]) if source.get("num_jobs") else trace
+
+
+def _with_time_left(jobs: list[SimJob], source: Mapping[str, Any], seed: int) -> list[SimJob]:
+    """Return the jobs of a history, those that go on with the time that they still take."""
+    open_jobs = source.get("open", [])  # of what was kept before there were none
+    if open_jobs:
+        left_s = run_times_of(source).draw(Draws(seed, "time left"))
+        for at, more_s in zip((one["job"] for one in open_jobs), left_s.tolist(), strict=True):
+            jobs[at] = replace(jobs[at], run_s=jobs[at].run_s + more_s)
+    return jobs
+
+
+def run_times_of(source: Mapping[str, Any]) -> RunTimes:
+    """Return what is known of the time left of the open jobs of a history."""
+    open_jobs = source["open"]
+    return RunTimes(
+        queue=np.array([source["jobs"][one["job"]]["queue"] for one in open_jobs], dtype=np.int64),
+        owner=np.array([source["jobs"][one["job"]]["owner"] for one in open_jobs], dtype=np.int64),
+        run_s=np.array([one["ran_s"] for one in open_jobs], dtype=np.float64),
+        left_s=np.array([math.inf if one["left_s"] is None else one["left_s"] for one in open_jobs]),
+        ended=ended_of([tuple(row) for row in source["ended"]]),
+    )
 
 
 def _without_wide(trace: Trace, cluster_gpus: int) -> Trace:

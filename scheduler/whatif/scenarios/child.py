@@ -21,6 +21,7 @@ from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.replay.summary import summarize
 from scheduler.simulator.report.figures import figures_of, figures_to_json
 from scheduler.simulator.report.narrowed import narrowed
+from scheduler.simulator.report.until import figures_until
 from scheduler.simulator.study.starting_points import ready
 from scheduler.simulator.study.study import Result
 from scheduler.simulator.study.variants import variant_from
@@ -90,7 +91,10 @@ def run(task: Mapping[str, Any], told: ProgressWriter) -> Json:
         "simulate_s": simulated_s - loaded_s,
         "figures_s": time.process_time() - simulated_s,
     }
-    return {"figures": figures_to_json(figures), "warnings": list(prepared.trace.warnings), "costs": costs}
+    found = {"figures": figures_to_json(figures), "warnings": list(prepared.trace.warnings), "costs": costs}
+    if "seen_until_s" in base:
+        found["seen"] = figures_until(outcome, base["seen_until_s"])
+    return found
 
 
 def end_with_parent() -> None:

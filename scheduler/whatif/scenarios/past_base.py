@@ -1,7 +1,9 @@
 """A past window of the cluster's history as a starting point, and what really happened in it.
 
-Replayed are the jobs that were submitted in the window and have ended, and the jobs that ran or waited when it began,
-each with the run time that it still took. The servers are the present ones: past servers are not kept.
+Replayed are the jobs that were submitted in the window, and those that ran or waited when it began, each with the run
+time that it took from then on. Of jobs that go on, which are the long ones, the rest is estimated as for the time at
+which a job ends. What happened and its replay are compared up to now. The servers are the present ones: past servers
+are not kept.
 """
 
 import math
@@ -10,18 +12,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+import numpy as np
 from django.db.models import Count, Q
 
-from scheduler.core.operations.metrics import percentile
+from scheduler.core.operations.time_left import time_left_s
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Attempt, Cluster, Job, Round
 from scheduler.selectors.rows import FidelityRow, Json
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
-from scheduler.whatif.scenarios.live_base import queues_json, servers_json
+from scheduler.simulator.report.until import Lives, figures_of_lives
+from scheduler.simulator.study.starting_points import run_times_of
+from scheduler.whatif.scenarios.live_base import ended_rows, queues_json, servers_json
 
 MOST_JOBS = 200_000
 _LEAST_S = 1.0
+_COLUMNS = (
+    *("pk", "name", "queue_id", "owner_id", "num_gpus", "priority", "submitted_at", "ended_at", "executed_s"),
+    *("step", "total_steps", "steps_per_s", "spec__resources__max_servers"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,44 +54,65 @@ class PastWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PastJob:
-    """One job of the window; it begins with its submission or with the window. Times in seconds since 1970."""
+    """One job of the window; it begins with its submission or with the window. Times in seconds since 1970.
+
+    Attributes:
+        end_s: Completion, or now.
+        run_s: Time with GPUs between the two, seconds.
+        ran_s: The same since its submission.
+        left_s: Of a job that goes on: what is left by its own report; +inf where it has not told.
+        is_open: Whether it goes on.
+    """
 
     name: str
     queue: int
     owner: int
     num_gpus: int
+    max_servers: int
     priority: float
     begin_s: float
     end_s: float
     run_s: float
+    ran_s: float
+    left_s: float
+    is_open: bool
 
 
 def past_base(*, since: datetime, until: datetime, at: datetime) -> PastWindow:
     """Return the window.
 
     Raises:
-        BadInput: If none of its jobs has run and ended, or no server is up.
+        BadInput: If none of its jobs has run, or no server is up.
     """
     tables = snapshot_read(cluster_row(), at=at).tables
     if not len(tables.servers):
         raise BadInput("No server of this cluster is up.")
     row_of = {pk: row for row, pk in enumerate(tables.queues.queue_id.tolist())}
-    lived, open_jobs = _lived(row_of, since=since, until=until)
-    if not lived:
-        raise BadInput("No job that was submitted in this window has run and ended.")
-    queues = queues_json(tables.queues)
-    jobs = [_job(one) for one in sorted(lived, key=lambda one: (one.begin_s, one.name))]
+    lived = sorted(_lived(row_of, since=since, until=until, at=at), key=lambda one: (one.begin_s, one.name))
     text = f"{len(lived):,} jobs of {since:%-d %b %H:%M} to {until:%-d %b %H:%M} UTC"
+    queues = queues_json(tables.queues)
+    source = {"kind": "jobs", "text": text, "queues": queues["names"], "ended": ended_rows(tables.queues)}
+    unknown = _tells_nothing({**source, **_jobs_json(lived)})
     warnings = ["The servers are those of now; which ones there were then is not kept"]
+    if unknown:
+        lived = [one for row, one in enumerate(lived) if row not in unknown]
+        why = "Too few jobs have ended to guess for how long, so they are left out"
+        warnings.append(f"{_count(len(unknown))} not ended and told no length. {why}")
+    if not any(one.run_s > 0 for one in lived):
+        raise BadInput("No job of this window has run.")
+    open_jobs = sum(one.is_open for one in lived)
     if open_jobs:
-        warnings.append(f"{open_jobs:,} jobs of the window have not ended, and are left out")
+        telling = sum(one.is_open and math.isfinite(one.left_s) for one in lived)
+        how = f"{telling:,} by their progress, the others as similar jobs" if telling else "as similar jobs"
+        warnings.append(f"{_count(open_jobs)} not ended. The time they still take is estimated: {how}")
     return PastWindow(
         content={
             "servers": servers_json(tables.servers),
             "queues": queues,
             "round_s": None,
             "beat_s": tables.round_s,
-            "source": {"kind": "jobs", "text": text, "jobs": jobs, "queues": queues["names"]},
+            "seen_until_s": at.timestamp(),
+            "source": {**source, **_jobs_json(lived)},
         },
         text=text,
         happened=_figures(lived, num_gpus=int(tables.servers.num_gpus.sum())),
@@ -91,74 +121,108 @@ def past_base(*, since: datetime, until: datetime, at: datetime) -> PastWindow:
     )
 
 
-def _lived(row_of: dict[int, int], *, since: datetime, until: datetime) -> tuple[list[_PastJob], int]:
-    """Return the jobs of the window, and how many of them have not ended."""
+def _count(jobs: int) -> str:
+    return "1 job has" if jobs == 1 else f"{jobs:,} jobs have"
+
+
+def _tells_nothing(source: Json) -> set[int]:
+    """Return the rows of the jobs that go on for a time of which nothing is known."""
+    if not source["open"]:
+        return set()
+    known = run_times_of(source).is_known.tolist()
+    return {one["job"] for one, is_known in zip(source["open"], known, strict=True) if not is_known}
+
+
+def _lived(row_of: dict[int, int], *, since: datetime, until: datetime, at: datetime) -> list[_PastJob]:
+    """Return the jobs of the window: what was submitted in it, and what ran or waited when it began."""
     ran_on = Q(submitted_at__lt=since) & (Q(ended_at__gt=since) | Q(ended_at=None))
-    in_window = Job.objects.filter(Q(submitted_at__gte=since, submitted_at__lt=until) | ran_on).filter(
-        queue_id__in=row_of
-    )
-    open_jobs = in_window.filter(ended_at=None).count()
-    ended = in_window.filter(ended_at__isnull=False, first_started_at__isnull=False)
-    if ended.count() > MOST_JOBS:
+    in_window = Job.objects.filter(Q(submitted_at__gte=since, submitted_at__lt=until) | ran_on)
+    # A job that ended without having run held nothing and says nothing of how long it would have.
+    jobs = in_window.filter(queue_id__in=row_of).exclude(ended_at__isnull=False, first_started_at=None)
+    # What its owner keeps waiting is not the scheduler's to start.
+    jobs = jobs.exclude(ended_at=None, wanted="suspend")
+    if jobs.count() > MOST_JOBS:
         raise BadInput(f"The window holds more than {MOST_JOBS:,} jobs. Choose a shorter one.")
-    left_s = _run_after(since)
+    before_s = _run_before(since)
+    open_s = _open_run_s(at)
     found = []
-    columns = ("pk", "name", "queue_id", "owner_id", "num_gpus", "priority", "submitted_at", "ended_at", "executed_s")
-    for pk, name, queue, owner, gpus, priority, submitted_at, ended_at, executed_s in ended.values_list(*columns):
-        run_s = left_s.get(pk, 0.0) if submitted_at < since else executed_s
-        if run_s <= 0 or ended_at is None:
+    for row in jobs.values_list(*_COLUMNS).iterator(2_000):
+        pk, name, queue, owner, gpus, priority, submitted_at, ended_at, executed_s, *told, max_servers = row
+        step, total_steps, steps_per_s = told
+        ran_s = executed_s + (open_s.get(pk, 0.0) if ended_at is None else 0.0)
+        run_s = ran_s - (before_s.get(pk, 0.0) if submitted_at < since else 0.0)
+        if ended_at is not None and run_s <= 0:
             continue
-        begin = max(submitted_at, since)
         found.append(
             _PastJob(
                 name=name,
                 queue=row_of[queue],
                 owner=owner,
                 num_gpus=gpus,
+                max_servers=max_servers,
                 priority=float(priority),
-                begin_s=begin.timestamp(),
-                end_s=ended_at.timestamp(),
-                run_s=max(_LEAST_S, run_s),
+                begin_s=max(submitted_at, since).timestamp(),
+                end_s=(ended_at or at).timestamp(),
+                run_s=max(0.0, run_s),
+                ran_s=ran_s,
+                left_s=time_left_s(step=step, total_steps=total_steps, steps_per_s=steps_per_s),
+                is_open=ended_at is None,
             )
         )
-    return found, open_jobs
+    return found
 
 
-def _run_after(since: datetime) -> dict[str, float]:
-    """Return for how long each job that was submitted before ``since`` ran after it."""
+def _run_before(since: datetime) -> dict[str, float]:
+    """Return for how long each job that was submitted before ``since``, and ended after it or not, ran until then."""
     run_s: dict[str, float] = defaultdict(float)
-    attempts = Attempt.objects.filter(job__submitted_at__lt=since, ended_at__gt=since)
-    for job_pk, begun_at, ended_at in attempts.values_list("job_id", "created_at", "ended_at"):
-        if ended_at is not None:
-            run_s[job_pk] += max(0.0, (ended_at - max(begun_at, since)).total_seconds())
+    attempts = Attempt.objects.filter(job__submitted_at__lt=since, created_at__lt=since)
+    lasting = attempts.filter(Q(job__ended_at__gt=since) | Q(job__ended_at=None))
+    for job_pk, begun_at, ended_at in lasting.values_list("job_id", "created_at", "ended_at"):
+        run_s[job_pk] += (min(ended_at or since, since) - begun_at).total_seconds()
     return run_s
 
 
-def _job(one: _PastJob) -> Json:
+def _open_run_s(at: datetime) -> dict[str, float]:
+    """Return for how long each job that holds GPUs now has held them."""
+    open_attempts = Attempt.objects.filter(ended_at=None, created_at__lt=at)
     return {
-        "arrival_s": one.begin_s,
-        "num_gpus": one.num_gpus,
-        "run_s": one.run_s,
-        "queue": one.queue,
-        "owner": one.owner,
-        "priority": one.priority,
-        "max_servers": 1,
-        "name": one.name,
+        job_pk: (at - begun_at).total_seconds()
+        for job_pk, begun_at in open_attempts.values_list("job_id", "created_at")
     }
+
+
+def _jobs_json(lived: Sequence[_PastJob]) -> Json:
+    """Return the jobs as a replay reads them, and what is known of those that go on."""
+    jobs = [
+        {
+            "arrival_s": one.begin_s,
+            "num_gpus": one.num_gpus,
+            "run_s": max(_LEAST_S, one.run_s),
+            "queue": one.queue,
+            "owner": one.owner,
+            "priority": one.priority,
+            "max_servers": one.max_servers,
+            "name": one.name,
+        }
+        for one in lived
+    ]
+    open_jobs = [
+        {"job": row, "ran_s": one.ran_s, "left_s": one.left_s if math.isfinite(one.left_s) else None}
+        for row, one in enumerate(lived)
+        if one.is_open
+    ]
+    return {"jobs": jobs, "open": open_jobs}
 
 
 def _figures(lived: Sequence[_PastJob], *, num_gpus: int) -> dict[str, float]:
-    """Return what happened, with the keys of the summary of a replay."""
-    jct_s = sorted(one.end_s - one.begin_s for one in lived)
-    makespan_s = max(one.end_s for one in lived) - min(one.begin_s for one in lived)
-    held_gpu_s = math.fsum(one.num_gpus * one.run_s for one in lived)
-    return {
-        "avg_jct_s": math.fsum(jct_s) / len(jct_s),
-        "p99_jct_s": percentile(jct_s, 0.99),
-        "avg_queueing_s": math.fsum(max(0.0, one.end_s - one.begin_s - one.run_s) for one in lived) / len(lived),
-        "makespan_s": makespan_s,
-        "avg_gpu_occupancy": held_gpu_s / (num_gpus * makespan_s) if makespan_s else 0.0,
-    }
+    """Return what happened until now, with the keys of the summary of a replay."""
+    lives = Lives(
+        begin_s=np.array([one.begin_s for one in lived]),
+        end_s=np.array([one.end_s for one in lived]),
+        run_s=np.array([one.run_s for one in lived]),
+        num_gpus=np.array([one.num_gpus for one in lived], dtype=np.int64),
+    )
+    return figures_of_lives(lives, cluster_gpus=num_gpus)
 
 
 def _held(since: datetime, until: datetime) -> Json:

@@ -96,20 +96,24 @@ class Runner:
             mine = ScenarioRun.objects.filter(pk=own.run.pk, state=RunState.RUNNING, worker=self.name)
             is_mine = mine.update(**changes) == 1
             if is_done and is_mine:
-                self._note_warnings(own)
+                self._note_about(own)
                 self._settle(own.run.scenario_id, at)
         if is_done or not is_mine:
             child.end()
             del self._own[own.run.pk]
         self._tell(own.run.scenario_id, at)
 
-    def _note_warnings(self, own: _OwnRun) -> None:
-        """Keep the warnings of reading the jobs, once for each scenario."""
-        warnings = own.child.result["warnings"] if own.child.result else []
+    def _note_about(self, own: _OwnRun) -> None:
+        """Keep the warnings of reading the jobs, once for each scenario, and the errors of a replay of what was."""
+        result = own.child.result
+        if result is None:
+            return
         scenario = Scenario.objects.only("about").get(pk=own.run.scenario_id)
-        if warnings and not scenario.about.get("warnings"):
-            scenario.about["warnings"] = warnings
-            scenario.save(update_fields=["about"])
+        if result["warnings"] and not scenario.about.get("warnings"):
+            scenario.about["warnings"] = result["warnings"]
+        if own.run.variant == AS_IT_WAS:
+            scenario.about["fidelity"] = fidelity_rows(scenario.about["happened"], result["seen"])
+        scenario.save(update_fields=["about"])
 
     def _settle(self, scenario_id: str, at: datetime) -> None:
         """End a scenario whose runs have ended; a failed run ends the others, as they could not be compared."""
@@ -121,16 +125,6 @@ class Runner:
             runs.filter(state__in=RUN_OPEN).update(state=RunState.CANCELLED, ended_at=at)
         elif not runs.filter(state__in=RUN_OPEN).exists():
             is_open.update(state=ScenarioState.COMPLETED, ended_at=at)
-            self._compare_with_what_was(scenario_id)
-
-    def _compare_with_what_was(self, scenario_id: str) -> None:
-        """Keep the errors of the replay of a past window against what happened in it."""
-        run = ScenarioRun.objects.filter(scenario_id=scenario_id, variant=AS_IT_WAS).first()
-        if run is None or run.summary is None:
-            return
-        scenario = Scenario.objects.only("about").get(pk=scenario_id)
-        scenario.about["fidelity"] = fidelity_rows(scenario.about["happened"], run.summary)
-        scenario.save(update_fields=["about"])
 
     def _put_back(self, at: datetime) -> None:
         """Requeue lost runs; a run that was lost MOST_ATTEMPTS times has failed."""
