@@ -18,7 +18,7 @@ CAUSES = [
 class Migration(migrations.Migration):
     dependencies = [
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
-        ("scheduler", "0006_volume"),
+        ("scheduler", "0008_code"),
     ]
 
     operations = [

@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("scheduler", "0006_volume")]
+    dependencies = [("scheduler", "0009_secrets")]
 
     operations = [
         migrations.AddField(
