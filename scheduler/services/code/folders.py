@@ -120,7 +120,7 @@ def code_take(*, actor: Actor, digest: str, content: IO[bytes], at: datetime) ->
 
 def code_found(user: User, access: Access, digest: str) -> CodeFolder | None:
     """Return a folder that ``user`` has sent, or that a job has which ``user`` may see; None for any other."""
-    folder = CodeFolder.objects.filter(pk=digest).first()
+    folder = CodeFolder.objects.filter(pk=digest, sent__isnull=False).first()
     if folder is None:
         return None
     is_known = access.is_admin or folder.sent.filter(user=user).exists() or access.jobs().filter(code=digest).exists()
@@ -185,34 +185,41 @@ def _missing(user: User, manifest: CodeManifest, incoming: Incoming) -> dict[str
 
 
 def code_keep(user: User, manifest: CodeManifest, incoming: Incoming, *, at: datetime) -> CodeAnswer:
-    """Store a folder of which nothing is missing. Raises Conflict, NoRoom."""
+    """Store a folder of which nothing is missing. Raises Conflict, NoRoom.
+
+    The contents are counted first, so that the clean-up leaves them alone. They are moved outside the transaction,
+    which would keep other writers waiting for thousands of files. A folder that no user has sent is one whose contents
+    did not all get there: no job can use it, and it goes like any other.
+    """
     sizes = manifest.sizes
-    with room_told(), transaction.atomic():
-        folder, is_new = CodeFolder.objects.select_for_update().get_or_create(
-            pk=manifest.digest,
-            defaults={
-                "num_files": len(manifest.files),
-                "num_bytes": manifest.num_bytes,
-                "created_at": at,
-                "used_at": at,
-            },
-        )
-        # In one order everywhere; the clean-up, which locks contents that no folder holds, waits from here on.
-        hashes = sorted(sizes)
-        for start in range(0, len(hashes) if is_new else 0, ROWS_AT_ONCE):
-            some = hashes[start : start + ROWS_AT_ONCE]
-            CodeBlob.objects.bulk_create(
-                [CodeBlob(sha256=sha256, num_bytes=sizes[sha256]) for sha256 in some], ignore_conflicts=True
-            )
-            CodeBlob.objects.filter(pk__in=some).update(folders=F("folders") + 1)
-        for sha256 in hashes:
-            if not incoming.place(sha256, sizes[sha256]):
+    with room_told():
+        _counted(manifest, at=at)
+        for sha256, size in sizes.items():
+            if not incoming.place(sha256, size):
                 raise Conflict("A part of the folder was removed meanwhile. Send it again.")
-        manifest_write(manifest)
-        CodeFolder.objects.filter(pk=folder.pk).update(used_at=at)
-        CodeSent.objects.update_or_create(folder=folder, user=user, defaults={"at": at})
+    CodeSent.objects.update_or_create(folder_id=manifest.digest, user=user, defaults={"at": at})
     incoming.remove()
     return _answer(manifest, {})
+
+
+@transaction.atomic
+def _counted(manifest: CodeManifest, *, at: datetime) -> None:
+    """Store the folder's row and count it at each of its contents, unless that was done before."""
+    sizes = manifest.sizes
+    folder, is_new = CodeFolder.objects.select_for_update().get_or_create(
+        pk=manifest.digest,
+        defaults={"num_files": len(manifest.files), "num_bytes": manifest.num_bytes, "created_at": at, "used_at": at},
+    )
+    CodeFolder.objects.filter(pk=folder.pk).update(used_at=at)
+    manifest_write(manifest)  # the clean-up finds by it what to count down
+    # In one order everywhere; the clean-up, which locks contents that no folder holds, waits until the commit.
+    hashes = sorted(sizes) if is_new else []
+    for start in range(0, len(hashes), ROWS_AT_ONCE):
+        some = hashes[start : start + ROWS_AT_ONCE]
+        CodeBlob.objects.bulk_create(
+            [CodeBlob(sha256=sha256, num_bytes=sizes[sha256]) for sha256 in some], ignore_conflicts=True
+        )
+        CodeBlob.objects.filter(pk__in=some).update(folders=F("folders") + 1)
 
 
 def _drop_oldest(user: User, *, besides: Incoming) -> None:

@@ -33,11 +33,11 @@ class Place:
         self.digest = store_put(self.shared, FILES, executable="run.sh")
         self.said: list[str] = []
 
-    def unpack(self) -> None:
+    def unpack(self, uid: int | None = None) -> None:
         """Unpack it once more."""
         shared_fd, holder_fd = open_directory(str(self.shared)), open_directory(str(self.holder))
         try:
-            code_unpack(shared_fd, holder_fd, "dir", digest=self.digest, uid=None, says=self.said.append)
+            code_unpack(shared_fd, holder_fd, "dir", digest=self.digest, uid=uid, says=self.said.append)
         finally:
             os.close(shared_fd)
             os.close(holder_fd)
@@ -52,6 +52,16 @@ class Place:
 def place(tmp_path: Path) -> Place:
     """One job whose folder was sent."""
     return Place(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_folder_belongs_to_the_user_of_the_job(place: Place) -> None:
+    """All of it, and nothing beside it: the mark and the lock stay ours."""
+    place.unpack(uid=50_123)
+    root = place.holder / "dir"
+
+    assert {path.lstat().st_uid for path in [root, *root.rglob("*")]} == {50_123}
+    assert {path.lstat().st_uid for path in place.holder.iterdir() if path != root} == {0}
 
 
 def hold_back(place: Place, content: bytes) -> Path:

@@ -11,6 +11,8 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import (
     Attempt,
     Cluster,
+    CodeFolder,
+    CodeSent,
     Configuration,
     Delivery,
     Event,
@@ -37,6 +39,7 @@ from scheduler.models import (
     UsageHour,
 )
 from scheduler.models.queue import Role
+from tests.support.rows.code import digest_of
 from tests.support.rows.experiments import experiment_make
 from tests.support.rows.factories import (
     AT,
@@ -246,6 +249,13 @@ BREAKS: dict[str, Callable[[], None]] = {
         JobDay.objects.create(day=AT, queue=queue_make(), user=user_make(), state=JobState.COMPLETED)
     ),
     "queue_isolation_known": lambda: _update(Queue.objects.filter(pk=queue_make().pk), isolation="perfect"),
+    "code_sent_once": lambda: _copy(
+        CodeSent.objects.create(
+            folder=CodeFolder.objects.create(digest=digest_of(), num_files=2, num_bytes=1, created_at=AT, used_at=AT),
+            user=user_make(),
+            at=AT,
+        )
+    ),
     "usage_hour_once": lambda: _copy(UsageHour.objects.create(hour=AT, queue=queue_make(), user=user_make())),
 }
 

@@ -15,6 +15,7 @@ from django.test import Client
 
 from scheduler.models import Cluster, CodeBlob, CodeFolder
 from scheduler.services.code import store
+from scheduler.services.code.store import Incoming
 from tests.integration.api.conftest import World, spec
 from tests.support.rows.code import BLOBS, FILES, MANIFEST, blobs_of, digest_of, manifest_of
 
@@ -160,6 +161,28 @@ def test_lost_content_is_asked_for_again(world: World) -> None:
     assert offer(client).json()["missing"] == [sha256]
     assert send(client, blobs_of([FILES["train.py"]])).json()["complete"]
     assert store.blob_path(sha256).read_bytes() == FILES["train.py"]
+    assert [blob.folders for blob in CodeBlob.objects.all()] == [1, 1]
+
+
+def test_folder_whose_contents_did_not_all_get_there_is_nobodys(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed between two contents: no job can use it, not an admin's, and sending it again makes it whole."""
+    client, admin = world.client("member"), world.client("admin")
+    offer(client)
+    with monkeypatch.context() as killed:
+
+        def stop(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        killed.setattr(Incoming, "place", stop)
+        with pytest.raises(KeyboardInterrupt):
+            send(client, BLOBS)
+    body = json.dumps(spec(code={"manifest": f"sha256:{digest_of()}"}))
+    refused = admin.post("/api/v1/jobs", body, content_type="application/json")
+    again = offer(client).json()
+
+    assert [error["pointer"] for error in refused.json()["errors"]] == ["/code/manifest"]
+    assert again["complete"]  # all had arrived
+    assert client.post("/api/v1/jobs", body, content_type="application/json").status_code == 201
     assert [blob.folders for blob in CodeBlob.objects.all()] == [1, 1]
 
 
