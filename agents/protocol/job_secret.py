@@ -25,7 +25,7 @@ class JobSecret:
 
 def secrets_written(secrets: Iterable[JobSecret]) -> bytes:
     """Return secrets as ``secrets_read`` takes them."""
-    return json.dumps([[one.variable, one.name, one.value] for one in secrets]).encode()
+    return json.dumps([[one.variable, one.name, one.value] for one in secrets], ensure_ascii=False).encode()
 
 
 def secrets_read(content: bytes) -> tuple[JobSecret, ...] | None:

@@ -51,7 +51,7 @@ class Recorder(threading.Thread):
         password = (stack.var_dir / "redis" / "password").read_text().strip()
         self._broker = redis.Redis(unix_socket_path=str(socket_path(stack.var_dir)), password=password)
         self.content: list[str] = []
-        self._monitor = self._broker.monitor().__enter__()  # type: ignore[no-untyped-call]
+        self._monitor = self._broker.monitor().__enter__()  # type: ignore[no-untyped-call]  # redis has no types here
 
     def run(self) -> None:
         """Read until the connection is closed."""

@@ -57,6 +57,7 @@ def secrets_of(var_dir: Path) -> dict[str, str]:
     demo = json.loads((var_dir / "demo.json").read_text())
     told = {
         "signing key of the web process": (var_dir / "secret_key").read_text(),
+        "key of secrets": (var_dir / "secrets_keys").read_text().strip().rpartition(":")[2],
         "password of the broker": (var_dir / "redis" / "password").read_text(),
     }
     for name, user in demo["users"].items():

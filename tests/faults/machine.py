@@ -22,6 +22,10 @@ LOOK_S = 0.5
 GIB = 2**30
 
 
+class AgentKilled(Exception):
+    """The agent's process is gone in the middle of what it did."""
+
+
 class Machine:
     """A server that can lose its agent, its supervisors, its trainers, its disk space, its power."""
 
@@ -44,6 +48,7 @@ class Machine:
         self.witness, self.shared, self.trace, self.rng, self.time = witness, shared, trace, rng, time
         self.boots = 1
         self.is_disk_full = False
+        self.killed_handing_frac = 0.0  # of the starts with a secret
         self.device_kind: Literal["gpu", "cpu_slot"] = "cpu_slot"
         self.own: bytes | None = None
         self.supervisors: dict[int, SimSupervisor] = {}
@@ -98,6 +103,7 @@ class Machine:
         """End what a fault has begun."""
         self._paused_until_s = 0.0
         self.is_disk_full = False
+        self.killed_handing_frac = 0.0
         self.clock.wall_offset_s = 0.0
         self.start_agent()
 
@@ -117,6 +123,9 @@ class Machine:
             call()
         except OSError as error:
             self.trace.add("agent", self.name, "step failed", error.errno)
+        except AgentKilled:
+            self.kill_agent()
+            self.time.after(1.0, self.start_agent)
 
     def _look(self) -> None:
         assert self.agent is not None
@@ -239,9 +248,14 @@ class SimProcesses:
         """Start a supervisor."""
         machine = self._machine
         identity = machine.new_pid()
-        supervisor = SimSupervisor(machine=machine, identity=identity, attempt_id=request.attempt_id)
+        is_killed = bool(request.handed) and machine.rng.random() < machine.killed_handing_frac
+        handed = request.handed[: len(request.handed) // 2] if is_killed else request.handed
+        supervisor = SimSupervisor(machine=machine, identity=identity, attempt_id=request.attempt_id, handed=handed)
         machine.supervisors[identity.pid] = supervisor
         machine.time.after(0.05 + 0.2 * machine.rng.random(), supervisor.main)
+        if is_killed:
+            machine.trace.fault("kill_agent_handing", machine.name)
+            raise AgentKilled
         return identity
 
     def signal(self, identity: ProcessIdentity, number: int, *, group: bool = False) -> bool:

@@ -59,13 +59,16 @@ class Outcome:
 class FaultRun:
     """One run."""
 
-    def __init__(self, seed: int, *, strike_s: float = STRIKE_S, takes_turns: bool = False) -> None:
+    def __init__(
+        self, seed: int, *, strike_s: float = STRIKE_S, takes_turns: bool = False, names_secrets: bool = False
+    ) -> None:
         """Set the world up.
 
         Args:
             seed: Everything follows from it.
             strike_s: How long faults fire, seconds of virtual time.
             takes_turns: Whether jobs are parked for others.
+            names_secrets: Whether jobs name a secret, and agents are killed while they hand it over.
         """
         self.seed, self.strike_s, self.takes_turns = seed, strike_s, takes_turns
         # One generator for each part, so that a change in one does not reshuffle the others.
@@ -84,7 +87,15 @@ class FaultRun:
         self.machines = [self._machine(number, slots, shared) for number, slots in enumerate(SLOTS, start=1)]
         for machine in self.machines if takes_turns else ():
             machine.device_kind = "gpu"  # a parked job goes on with the very devices that it had
-        self.users = Workload(control=self.control, rng=self._rngs["users"], trace=self.trace, takes_turns=takes_turns)
+        for machine in self.machines if names_secrets else ():
+            machine.killed_handing_frac = 0.5
+        self.users = Workload(
+            control=self.control,
+            rng=self._rngs["users"],
+            trace=self.trace,
+            takes_turns=takes_turns,
+            names_secrets=names_secrets,
+        )
         self.nemesis = Nemesis(
             time=self.time,
             rng=self._rngs["nemesis"],

@@ -5,24 +5,37 @@ import signal
 from typing import TYPE_CHECKING
 
 from agents.core import supervision_events as ev
-from agents.core.records import CONTROL_FILE, LAUNCH_FILE, REQUEST_FILE, STATE_FILE, Control, Launch, encode
+from agents.core.records import (
+    CONTROL_FILE,
+    LAUNCH_FILE,
+    REQUEST_FILE,
+    STATE_FILE,
+    Control,
+    Launch,
+    encode,
+    ended_unsupervised,
+)
 from agents.core.supervision import Supervision
 from agents.protocol.errors import Malformed
+from agents.protocol.job_secret import secrets_read
 from agents.protocol.ports import ProcessIdentity
 from tests.faults.training import Trainer
+from tests.faults.virtual import Violation
 
 if TYPE_CHECKING:
     from tests.faults.machine import Machine
 
 TURN_S = 0.5
+SECRET = "canary-0123456789"  # of the jobs that name one
 MEASURE_S = 2.0
 
 
 class SimSupervisor:
     """One attempt's supervisor, from fork to end."""
 
-    def __init__(self, *, machine: "Machine", identity: ProcessIdentity, attempt_id: str) -> None:
+    def __init__(self, *, machine: "Machine", identity: ProcessIdentity, attempt_id: str, handed: bytes = b"") -> None:
         self.identity, self.attempt_id = identity, attempt_id
+        self._handed = handed
         self.trainer: Trainer | None = None
         self._machine = machine
         self._core: Supervision | None = None
@@ -42,6 +55,9 @@ class SimSupervisor:
         except Malformed:
             self._leave()
             return
+        if self._launch.order.sealed and not self._has_secrets():
+            self._end_without_secrets()
+            return
         self._core = Supervision(launch=self._launch, supervisor=self.identity, clock=machine.clock)
         self._look_at_control()
         if (self.attempt_id, STATE_FILE) in machine.shared or machine.is_disk_full:
@@ -50,6 +66,19 @@ class SimSupervisor:
         machine.shared[self.attempt_id, STATE_FILE] = encode(self._core.state)
         self._handle(ev.Begin())
         self._turns()
+
+    def _has_secrets(self) -> bool:
+        secrets = secrets_read(self._handed)
+        if secrets is not None and [secret.value for secret in secrets] != [SECRET]:
+            raise Violation("X1", f"{self.attempt_id} was handed {len(secrets)} secrets, or other ones")
+        return secrets is not None
+
+    def _end_without_secrets(self) -> None:
+        machine, key = self._machine, (self.attempt_id, STATE_FILE)
+        if key not in machine.shared and not machine.is_disk_full:
+            state = ended_unsupervised(attempt_id=self.attempt_id, cause="launch_failed", detail="no secrets")
+            machine.shared[key] = encode(state)
+        self._leave()
 
     def die(self) -> None:
         """Be killed: the trainer goes with us, without a word."""

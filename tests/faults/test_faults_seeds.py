@@ -9,6 +9,7 @@ import pytest
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event
 from tests.faults.run import FaultRun, clean_database
+from tests.faults.supervising import SECRET
 
 # Odd lines of jobs, and other faults, that each run must fire at least; together they are what the tests promise. How
 # many lines a run fires goes by when its jobs start, so the floors are two thirds of what was seen.
@@ -24,6 +25,7 @@ SEEDS = {
 PROMISED, PROMISED_OTHERS = 10_000, 1_000
 # Of the run of `make test`.
 SHORT_SEED, SHORT_STRIKE_S = 2, 30.0
+SECRETS_SEED = 3
 # Of the run in which jobs take turns.
 TURNS_SEED, TURNS_STRIKE_S = 4, 60.0
 ONLY = os.environ.get("FAULT_SEED")
@@ -36,6 +38,22 @@ def test_short_run_holds_every_invariant() -> None:
 
     assert outcome.num_faults >= 300
     assert outcome.jobs >= 6
+
+
+@pytest.mark.django_db
+def test_jobs_get_their_secrets_whoever_is_killed_on_the_way() -> None:
+    """Also the agent between receiving and handing over: no job starts without them, all come to an end.
+
+    The value is in no file of a server.
+    """
+    run = FaultRun(SECRETS_SEED, strike_s=SHORT_STRIKE_S, names_secrets=True)
+    outcome = run.run()
+    kept = [content for machine in run.machines for content in (*machine.shared.values(), machine.own or b"")]
+
+    assert outcome.faults["kill_agent_handing"] >= 2
+    assert outcome.jobs >= 6
+    assert any(b'"sealed":"' in content and b'"sealed":""' not in content for content in kept)
+    assert not [content for content in kept if SECRET.encode() in content]
 
 
 @pytest.mark.long

@@ -14,8 +14,10 @@ from scheduler.services.cluster.settings import cluster_row, settings_change
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
 from scheduler.services.jobs.check import job_check
 from scheduler.services.jobs.submit import job_submit
+from scheduler.services.secrets.store import secret_set
 from tests.faults.control import Control, committed
 from tests.faults.statements import Crash
+from tests.faults.supervising import SECRET
 from tests.faults.virtual import START, Trace
 from tests.support.rows import factories
 
@@ -31,7 +33,15 @@ class Workload:
         acknowledged: Ids of jobs whose submission was answered with success.
     """
 
-    def __init__(self, *, control: Control, rng: Random, trace: Trace, takes_turns: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        control: Control,
+        rng: Random,
+        trace: Trace,
+        takes_turns: bool = False,
+        names_secrets: bool = False,
+    ) -> None:
         """Make the users.
 
         Args:
@@ -40,12 +50,16 @@ class Workload:
             trace: Gets what they do.
             takes_turns: Whether they share one queue, where no quota is taken back, and ask for little memory, so
                 that many can be parked.
+            names_secrets: Whether their jobs name a secret.
         """
         self._asked: dict[str, object] = {"memory": "1GiB"} if takes_turns else {}
         quotas = (("vision", 6),) if takes_turns else (("vision", 3), ("speech", 2), ("guests", 0))
         self.acknowledged: list[str] = []
         self._control, self._rng, self._trace = control, rng, trace
         self._admin: User = factories.user_make("admin", admin=True)
+        self._env = {"SIM_KEY": {"secret": "sim"}} if names_secrets else {}
+        if names_secrets:
+            secret_set(actor=self._admin, queue=None, name="sim", value=SECRET, at=START)
         root = factories.queue_make("root", quota_gpus=6, created_at=START)
         self._queues: list[Queue] = [
             factories.queue_make(f"root/{name}", parent=root, quota_gpus=quota, created_at=START)
@@ -94,6 +108,7 @@ class Workload:
             "schedule": {"priority": rng.randrange(100), "preemptible": rng.random() < 0.8},
             "checkpoint": {"grace": "3s"},
             "retry": {"max": 2},
+            "env": self._env,
         }
         at = self._control.first.clock.now()
         spec = job_check(actor=self._admin, data=data)

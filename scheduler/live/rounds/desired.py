@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 
 # Kept of each attempt's log; older output is dropped.
 LOG_BYTES = 64 * 1024**2
-# Limit for files in one message; launches beyond it follow in later messages.
-FILES_MOST_BYTES = MAX_MESSAGE_BYTES // 2
+# Limit for files and secrets in one message; launches beyond it follow in later messages.
+LARGE_MOST_BYTES = MAX_MESSAGE_BYTES // 2
 SERVERS_AT_ONCE = 50  # read in one transaction, which keeps their reports waiting
 WANTED: dict[str, Wanted] = {word: word for word in get_args(Wanted)}
 
@@ -152,14 +152,15 @@ def _ran_bytes(attempt_ids: Sequence[str]) -> dict[tuple[str, str], int]:
 
 
 def _attempts(orders: ServerOrders) -> list[AttemptWanted]:
-    """Return the open attempts of a server, oldest first, as far as their files fit."""
+    """Return the open attempts of a server, oldest first, as far as their files and secrets fit."""
     wanted: list[AttemptWanted] = []
-    files_bytes = 0
+    large_bytes = 0
     for attempt in _orders(orders):
-        files_bytes += sum(len(text.encode()) for text in attempt.files.values())
+        large_bytes += len(attempt.sealed) + sum(len(text.encode()) for text in attempt.files.values())
         # Launches that do not fit have not started, so leaving them out stops nothing; they follow when the others run.
         # Oldest first, so that a launch that was sent is never left out again.
-        if not attempt.files or files_bytes <= FILES_MOST_BYTES or not any(other.files for other in wanted):
+        is_small = not (attempt.files or attempt.sealed)
+        if is_small or large_bytes <= LARGE_MOST_BYTES or not any(other.files or other.sealed for other in wanted):
             wanted.append(attempt)
     return wanted
 

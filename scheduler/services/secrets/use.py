@@ -10,13 +10,15 @@ from datetime import datetime
 from django.contrib.auth.models import User
 from django.db.models import Q
 
-from agents.protocol.job_secret import JobSecret
+from agents.protocol.fields import MOST_SEALED
+from agents.protocol.job_secret import JobSecret, secrets_written
 from scheduler.core.model.errors import FieldError
 from scheduler.core.spec.env import SecretUse, secrets_named
 from scheduler.core.spec.reading import pointer_step
 from scheduler.models import Attempt, Event, Job, Queue, Secret
 from scheduler.services.secrets.crypt import SecretUnreadable, secret_decrypt
 
+MOST_BYTES = MOST_SEALED // 2  # of all secrets of a job; sealed they take a third more
 BY_START = "start"  # in place of a request id: an attempt of the job began
 
 
@@ -61,13 +63,20 @@ def secrets_of_jobs(jobs: Sequence[Job]) -> dict[str, FoundSecrets]:
 
 
 def secrets_open(found: FoundSecrets) -> tuple[JobSecret, ...]:
-    """Return what the process is given. Raises SecretUnreadable: one is missing, or opens with none of the keys."""
+    """Return what the process is given.
+
+    Raises:
+        SecretUnreadable: One is missing, or opens with none of the keys, or they are too large for an order.
+    """
     if found.missing:
         raise SecretUnreadable(" ".join(found.missing.values()))
-    return tuple(
+    opened = tuple(
         JobSecret(variable=variable, name=secret.name, value=secret_decrypt(secret))
         for variable, secret in sorted(found.rows.items())
     )
+    if len(secrets_written(opened)) > MOST_BYTES:
+        raise SecretUnreadable(f"Its secrets take more than {MOST_BYTES // 1024} KiB in all. Name fewer.")
+    return opened
 
 
 def uses_record(attempts: Sequence[Attempt], *, at: datetime) -> dict[str, str]:

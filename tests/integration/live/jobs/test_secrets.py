@@ -7,6 +7,7 @@ import pytest
 
 from agents.protocol.job_secret import JobSecret
 from agents.protocol.sealing import secrets_unseal
+from agents.protocol.signing import MAX_MESSAGE_BYTES
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.live.rounds.desired import desired_send
 from scheduler.models import Event, Job, Secret, Server
@@ -136,3 +137,31 @@ def test_gang_gets_its_secrets_on_every_rank(world: World, kept: Secret) -> None
             key=bytes.fromhex(server.key_hex), server=server.pk, attempt_id=order["attempt_id"], sealed=order["sealed"]
         )
         assert [secret.value for secret in opened] == [VALUE]
+
+
+def test_large_secrets_of_many_jobs_follow_in_later_messages(world: World) -> None:
+    """No message becomes too large to be taken: its server would hear nothing any more."""
+    names = [f"large-{number}" for number in range(30)]
+    for name in names:
+        secret_set(actor=world.admin, queue=None, name=name, value="x" * 8_000, at=world.clock.now())
+    world.server("alpha", slots=8)
+    env = {f"V{number}": {"secret": name} for number, name in enumerate(names)}
+    jobs = [world.submit(name=f"job-{number}", env=env) for number in range(8)]
+    world.round()
+    sizes = [len(text) for text in world.transport.desired[Server.objects.get(name="alpha").pk]]
+
+    assert max(sizes) <= MAX_MESSAGE_BYTES
+    assert len(orders(world, "alpha")) < len(jobs)
+    world.until(lambda: all(world.state(job) == JobState.RUNNING for job in jobs))
+
+
+def test_secrets_that_are_too_large_together_fail_the_job_alone(world: World) -> None:
+    """Letters that take six bytes each on the way."""
+    names = [f"odd-{number}" for number in range(32)]
+    for name in names:
+        secret_set(actor=world.admin, queue=None, name=name, value="x" + "\x01" * 8_000 + "x", at=world.clock.now())
+    world.server("alpha")
+    job = world.submit(env={f"V{number}": {"secret": name} for number, name in enumerate(names)})
+    world.until_state(job, JobState.FAILED)
+
+    assert "take more than 256 KiB" in Job.objects.get(pk=job.pk).end_detail
