@@ -8,6 +8,7 @@ import pytest
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Attempt, Job, Profile, Queue
 from tests.integration.pages_jobs.conftest import World, job_in, samples_of
+from tests.support.rows.factories import attempt_make
 
 SETTLED = {"loss": 1.0}
 
@@ -117,6 +118,10 @@ def test_job_that_tells_of_no_checkpoint_is_marked(world: World) -> None:
     """With what counts as lost and what it gets when it is stopped; not in its first minute, nor once it has told."""
     silent, young = told_of_none(world, ran_s=240.0), told_of_none(world, ran_s=20.0)
     told = told_of_none(world, ran_s=240.0, checkpoint_name="step-9", checkpoint_step=9)
+    stopped = job_in(world, JobState.SUSPENDED)
+    ran = attempt_make(stopped, server=world.server)
+    begun, ended = (datetime.now(UTC) - timedelta(seconds=ago_s) for ago_s in (400, 100))
+    Attempt.objects.filter(pk=ran.pk).update(state="ended", started_at=begun, ended_at=ended)
     browser = world.browser("member")
     text = browser.open(f"/jobs/J-{silent.number}").text
     title = "What it keeps when it is stopped is not known"
@@ -125,6 +130,7 @@ def test_job_that_tells_of_no_checkpoint_is_marked(world: World) -> None:
     assert "4 min of work counts as lost when it is stopped. What it saves itself is not known." in text
     assert "Every process of it gets SIGTERM then, and has 30 s to save." in text
     assert title not in browser.open(f"/jobs/J-{young.number}").text
+    assert "What it kept when it was stopped is not known" in browser.open(f"/jobs/J-{stopped.number}").text
     assert title not in browser.open(f"/jobs/J-{told.number}").text
 
 

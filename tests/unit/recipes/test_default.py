@@ -9,7 +9,8 @@ import pytest
 from scheduler.core.spec import limits
 
 # The readers of step 2.
-SPEC, SCHEMA, FORM = READERS = (
+SECTIONS, SPEC, SCHEMA, FORM = READERS = (
+    "scheduler.core.spec.stopping",
     "scheduler.core.spec.spec",
     "scheduler.core.spec.schema",
     "frontend.pages.jobs.submit.forms",
@@ -31,7 +32,7 @@ def test_the_reader_fills_it_in(changed: dict[str, ModuleType]) -> None:
     """Where a spec says nothing, and where it is made without a text."""
     spec = changed[SPEC].JobSpec.parse({"apiVersion": "v1", "name": "a", "queue": "vision", "command": ["true"]})
 
-    assert spec.checkpoint.grace_s == changed[SPEC].Checkpoint().grace_s == 47.0
+    assert spec.checkpoint.grace_s == changed[SECTIONS].Checkpoint().grace_s == 47.0
     assert spec.to_json()["checkpoint"]["grace"] == "47s"
 
 

@@ -20,11 +20,13 @@ class Unknown:
 
 
 def unknown_of(subject: Subject) -> Unknown | None:
-    """Return the notice for a running job that has told of no checkpoint for a while; None for every other."""
+    """Return the notice for a job that has run for a while and told of no checkpoint; None for every other."""
     attempt = subject.detail["attempt"]
-    started = subject.time(attempt["started_at"]) if attempt and subject.is_holding else None
+    started = subject.time(attempt["started_at"]) if attempt and not subject.is_over else None
     if started is None or subject.detail["keeps_work"] != "unknown":
         return None
+    if not subject.is_holding:
+        return Unknown(title="What it kept when it was stopped is not known", sentence=subject.detail["kept"])
     if (subject.at - started).total_seconds() < SILENT_S:
         return None
     asked = subject.job.spec["checkpoint"]

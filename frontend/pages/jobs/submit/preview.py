@@ -62,7 +62,8 @@ def preview_of(request: HttpRequest, spec: JobSpec) -> Preview:
             *_place_rows(found, word),
             _launch_row(spec, word),
             *_when_rows(request, found),
-            ("When it has to stop", _stop_words(spec)),
+            ("When it has to stop", f"SIG{spec.checkpoint.signal}, then {duration(spec.checkpoint.grace_s)} to save"),
+            ("Keeps its work", "not known before it runs"),
             *reach_rows(isolations(request.user, names)),
         ],
         leavers=[_leaver(row, word) for row in found["preempts"]],
@@ -82,13 +83,6 @@ def _finding(request: HttpRequest, found: JobPreview) -> tuple[str, str, str]:
     if p50_at is not None:
         return f"It would start at about {clock(p50_at, now_utc(), viewer_zone(request))}", "info", "hourglass"
     return "It would wait", "info", "hourglass"
-
-
-def _stop_words(spec: JobSpec) -> str:
-    asked, schedule = spec.checkpoint, spec.schedule
-    warned = f", also {duration(schedule.warn_before_s)} before its time is over" if schedule.warn_before_s else ""
-    signal = f"every process gets SIG{asked.signal}{warned}, and has {duration(asked.grace_s)} to save"
-    return f"{signal}. Whether it keeps its work is known once it has told of a checkpoint."
 
 
 def _place_rows(found: JobPreview, word: DeviceWord) -> list[tuple[str, str]]:
