@@ -58,6 +58,11 @@ class AttemptBook:
         ]
 
     @property
+    def live(self) -> set[str]:
+        """Return the attempts of which something runs, or may."""
+        return {attempt_id for attempt_id, known in self.known.items() if known.stage is not Stage.ENDED}
+
+    @property
     def is_in_transition(self) -> bool:
         """Return whether an attempt is about to change, so that looking often pays."""
         return any(known.phase in ("starting", "stopping") or known.changes_place for known in self.known.values())

@@ -47,10 +47,14 @@ GRANT_FILE = "grant.json"
 GANG_FILE = "gang.json"
 REPORT_FILE = "reports.jsonl"
 CHECKPOINT_DIR = "checkpoints"
-# Beside the directory of all attempts: what jobs learned about datasets.
+# Beside the directory of all attempts: what jobs learned about datasets, and the directories of jobs.
 DATASETS_DIR = "datasets"
-WORK_DIR = "work"
-TMP_DIR = "tmp"
+JOBS_DIR = "jobs"
+# Of one job, below the latter: its working directory and its HOME.
+JOB_DIR = "dir"
+HOME_DIR = "home"
+# Below the state directory of a server: local files that live as long as an attempt.
+SCRATCH_DIR = "scratch"
 
 # Exit code of a job that stopped because it was asked to, after its checkpoint.
 EXIT_STOPPED = 75

@@ -127,6 +127,8 @@ class Supervision:
                 self._on_control(event)
             case ev.EndAsked():
                 self._begin_stop("preempted", "The server was asked to go down.", is_gentle=True)
+            case ev.DirectoryTaken():
+                self._break_limit("preempted", "A later attempt of the job has begun in its directory.")
             case ev.MemorySampled():
                 self._on_memory(event)
             case ev.UsageSampled():
@@ -230,7 +232,8 @@ class Supervision:
         granted = self._order.disk_bytes
         if 0 < granted < event.disk_bytes:
             self._break_limit(
-                "out_of_disk", f"Its directory took {size_text(event.disk_bytes)} of {size_text(granted)} granted disk."
+                "out_of_disk",
+                f"Its directories took {size_text(event.disk_bytes)} of {size_text(granted)} granted disk.",
             )
         self._out.append(ev.WriteState(durable=False))
 

@@ -62,6 +62,11 @@ class EndAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryTaken:
+    """A later attempt of the job has begun in its directory, so this one must not write there any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySampled:
     """Resident bytes of the whole process tree, and items of datasets that the job keeps in shared memory."""
 
@@ -75,7 +80,7 @@ class UsageSampled:
 
     Attributes:
         cpu_frac: Used over granted cores, 0 to 1; None when there is no second sample yet.
-        disk_bytes: Of the attempt's directory, the log apart.
+        disk_bytes: Of the directories that the job writes, the log apart.
         is_disk_full: The file system has no room.
         log_bytes: Written so far.
         dropped_log_bytes: Thrown away so far.
@@ -110,6 +115,7 @@ Event = (
     | TreeGone
     | ControlChanged
     | EndAsked
+    | DirectoryTaken
     | MemorySampled
     | UsageSampled
     | JobReported

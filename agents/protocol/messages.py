@@ -44,6 +44,7 @@ class AttemptWanted:
     Attributes:
         attempt_id: ULID; names the attempt's directory.
         job_id: ULID of its job.
+        number: Place among the attempts of its job, the later the greater; 0 where the scheduler does not say it.
         queue_id: Of its job: where the agent can, the jobs of a queue run as a user of their own.
         wanted: ``run``; ``park``: leave the devices at a mini-batch boundary and stay in memory until ``run`` again; or
             the way it is to end: ``preempt`` and ``suspend`` ask for a checkpoint first, ``cancel`` does not.
@@ -52,7 +53,7 @@ class AttemptWanted:
         gpu_uuids: The same devices by UUID, in the same order.
         cpu_ids: Logical CPUs that it is pinned to.
         memory_bytes: Granted memory; its process tree is ended when it uses more.
-        disk_bytes: Most bytes it may write in its directory: work, checkpoints, reports.
+        disk_bytes: Most bytes it may have in its directories: of the job, its HOME, scratch, checkpoints, reports.
         log_bytes: Most bytes of log that are kept.
         command: Program and arguments.
         env: What its owner asked for; nothing of the agent's own environment is added to it but PATH and the like.
@@ -82,6 +83,7 @@ class AttemptWanted:
     grace_s: float
     max_duration_s: float | None
     stall_s: float | None = None
+    number: int = 0
     queue_id: int = 0
     resume_attempt_id: str
     resume_name: str
@@ -118,6 +120,7 @@ class AttemptWanted:
             grace_s=read_float(data, "grace_s", high=86_400),
             max_duration_s=read_opt_float(data, "max_duration_s"),
             stall_s=read_opt_float(data, "stall_s"),
+            number=read_opt_int(data, "number") or 0,
             queue_id=read_opt_int(data, "queue_id") or 0,
             resume_attempt_id=resume_attempt_id,
             resume_name=resume_name,
