@@ -47,10 +47,9 @@ GRANT_FILE = "grant.json"
 GANG_FILE = "gang.json"
 REPORT_FILE = "reports.jsonl"
 CHECKPOINT_DIR = "checkpoints"
-# Beside the directory of all attempts: what jobs learned about datasets, and the directories of jobs.
+# Beside the directory of all attempts: what jobs learned about datasets.
 DATASETS_DIR = "datasets"
-JOBS_DIR = "jobs"
-# Of one job, below the latter: its working directory and its HOME.
+# Of one job: its working directory and its HOME.
 JOB_DIR = "dir"
 HOME_DIR = "home"
 # Below the state directory of a server: local files that live as long as an attempt.

@@ -81,6 +81,7 @@ class UsageSampled:
     Attributes:
         cpu_frac: Used over granted cores, 0 to 1; None when there is no second sample yet.
         disk_bytes: Of the directories that the job writes, the log apart.
+        directory_bytes: Of the directory and the HOME of the job alone; None before they are there.
         is_disk_full: The file system has no room.
         log_bytes: Written so far.
         dropped_log_bytes: Thrown away so far.
@@ -93,6 +94,7 @@ class UsageSampled:
     log_bytes: int
     dropped_log_bytes: int
     num_processes: int = 0
+    directory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,16 +5,14 @@ those of supervisors that were killed.
 """
 
 import contextlib
-import itertools
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from agents.core.records import SCRATCH_DIR
 from agents.files.atomic import open_directory
+from agents.files.removal import tree_remove
 from agents.protocol.fields import ULID
-
-_numbers = itertools.count()
 
 
 def scratch_root(state_dir: str) -> str:
@@ -57,60 +55,6 @@ def scratch_remove(state_dir: str, attempt_ids: Collection[str], *, budget_s: fl
         return
     try:
         for attempt_id in attempt_ids:
-            with contextlib.suppress(OSError):
-                for _ in _emptied(attempt_id, root_fd):
-                    if time.monotonic() > end_s:
-                        return
-                os.rmdir(attempt_id, dir_fd=root_fd)
+            tree_remove(attempt_id, root_fd, end_s=end_s)
     finally:
         os.close(root_fd)
-
-
-def _emptied(name: str, root_fd: int) -> Iterator[None]:
-    """Remove what is in a directory, an entry at a time, however deep its folders lie in each other.
-
-    What is in a folder is moved up beside it before the folder is removed, so only two folders are ever open.
-    """
-    top = _opened(name, root_fd)
-    try:
-        while names := os.listdir(top):
-            for entry in names:
-                if not _unlinked(entry, top):
-                    yield from _flattened(entry, top)
-                yield
-    finally:
-        os.close(top)
-
-
-def _flattened(folder: str, top: int) -> Iterator[None]:
-    inner = _opened(folder, top)
-    try:
-        for entry in os.listdir(inner):
-            if not _unlinked(entry, inner):
-                os.close(_opened(entry, inner))  # a folder that its owner cannot write cannot be moved either
-                os.rename(entry, f".{next(_numbers)}.{os.getpid()}", src_dir_fd=inner, dst_dir_fd=top)
-            yield
-    finally:
-        os.close(inner)
-    os.rmdir(folder, dir_fd=top)
-
-
-def _unlinked(name: str, dir_fd: int) -> bool:
-    """Remove an entry; return False for a folder."""
-    try:
-        os.unlink(name, dir_fd=dir_fd)
-    except IsADirectoryError:
-        return False
-    except FileNotFoundError:
-        pass
-    return True
-
-
-def _opened(name: str, dir_fd: int) -> int:
-    """Open a folder, whatever rights the job has left on it."""
-    path_fd = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
-    try:
-        os.chmod(f"/proc/self/fd/{path_fd}", 0o700)  # no link: it is the descriptor of the folder itself
-        return open_directory(".", dir_fd=path_fd)
-    finally:
-        os.close(path_fd)

@@ -12,11 +12,12 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from agents.core.records import DATASETS_DIR, JOBS_DIR
+from agents.core.records import DATASETS_DIR
 from agents.host.job_paths import python_folders
 from agents.host.job_users import FIRST_UID, is_free
 from agents.host.launch_names import CODE_PATH
 from agents.host.passage import JOB_PASSAGE, Passage, open_passage, passage_of, passage_to, passage_told
+from agents.protocol.shared_dir import JOBS_DIR
 
 _TRIAL_S = 30.0
 _TRIAL = "import os, sys, agents.runtime; os.stat(sys.argv[1])"

@@ -171,7 +171,7 @@ _OF_THE_JOB = {
 }
 _KNOWN_TO_AGENT = (
     *("attempt_id", "phase", "generation", "pid", "run_s", "end_cause", "end_detail", "exit_code", "exit_signal"),
-    *("failure", "failure_line", "peak_memory_bytes", "log_bytes"),
+    *("failure", "failure_line", "peak_memory_bytes", "log_bytes", "directory_bytes"),
 )
 
 
@@ -206,6 +206,7 @@ class AttemptReport:
         unusable: Which of the job's numbers are left out, because they are out of range; empty for none.
         gpu_frac: Mean utilization of its devices, 0 to 1; None when not measured.
         log_bytes: Bytes of log written so far, those dropped by rotation included.
+        directory_bytes: Of the directory and the HOME of its job; None when not measured.
     """
 
     attempt_id: str
@@ -235,6 +236,7 @@ class AttemptReport:
     peak_memory_bytes: int | None = None
     gpu_frac: float | None = None
     log_bytes: int = 0
+    directory_bytes: int | None = None
     measured: Measured | None = None
     unusable: str = ""
 
@@ -294,6 +296,7 @@ class AttemptReport:
             peak_memory_bytes=read_opt_int(data, "peak_memory_bytes"),
             gpu_frac=read_opt_float(data, "gpu_frac", high=1.0),
             log_bytes=read_int(data, "log_bytes"),
+            directory_bytes=read_opt_int(data, "directory_bytes"),
             measured=None if data.get("measured") is None else Measured.parse(data["measured"]),
         )
 

@@ -261,6 +261,7 @@ class Supervisor:
                 log_bytes=self._log.num_bytes,
                 dropped_log_bytes=self._log.dropped_bytes,
                 num_processes=self._meter.num_processes,
+                directory_bytes=None if self._places is None else self._job_disk.num_bytes,
             )
         )
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 
+from scheduler.services.retention.directories import directories_chunk_remove
 from scheduler.services.retention.hours import hours_chunk_merge
 from scheduler.services.retention.jobs import jobs_chunk_remove
 from scheduler.services.retention.policy import policy
@@ -12,7 +13,7 @@ from scheduler.services.retention.rows import chunk_remove
 
 log = logging.getLogger(__name__)
 
-OWN_WAY = {"jobs": jobs_chunk_remove, "usage_hours": hours_chunk_merge}
+OWN_WAY = {"jobs": jobs_chunk_remove, "directories": directories_chunk_remove, "usage_hours": hours_chunk_merge}
 
 
 def old_rows_remove(*, at: datetime, go_on: Callable[[], bool]) -> dict[str, int]:
