@@ -48,6 +48,16 @@ def since(moment: str | None, now: datetime | None = None) -> str:
     return duration(max(0.0, ((now or datetime.now(UTC)) - at).total_seconds()))
 
 
+def size(num_bytes: float) -> str:
+    """Return ``312 MiB``, ``1.5 GiB``."""
+    value, unit = num_bytes, "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+
+
 def progress(job: JobLine) -> str:
     """Return ``120/1000`` steps, ``120`` when the end is not known, or nothing."""
     if job["step"] is None:

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -14,7 +14,7 @@ from scheduler.selectors.evidence import ANY_READER, names_of, wait_evidence, wa
 from scheduler.selectors.jobs.explain import job_explain, round_of_wait
 from scheduler.selectors.jobs.history import attempt_row, job_events, job_series, job_timeline
 from scheduler.selectors.jobs.restoring import restored_state
-from scheduler.selectors.jobs.rows import JobAction, JobDetail, JobRow
+from scheduler.selectors.jobs.rows import Directory, JobAction, JobDetail, JobRow
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, Actor, access_of, jobs_visible, may_act_on_job
 
@@ -160,9 +160,23 @@ def job_detail(user: Actor, job: Job, access: Access | None = None) -> JobDetail
         }
         if checkpoint
         else None,
+        "directory": directory_row(job),
         "attempt": attempt_row(newest) if newest else None,
         "num_events": job.event_count,
         "actions": _actions(user, job, access),
+    }
+
+
+def directory_row(job: Job) -> Directory | None:
+    """Return the directory of a job as plain JSON data; None for a job that has none."""
+    if job.directory_bytes is None:
+        return None
+    kept_until = job.ended_at and job.ended_at + timedelta(days=job.queue.keep_directories_days)
+    return {
+        "size_bytes": job.directory_bytes,
+        "kept_until": iso(kept_until),
+        "removal_at": iso(job.directory_removal_at),
+        "removed_at": iso(job.directory_removed_at),
     }
 
 
@@ -172,10 +186,13 @@ def _newest_attempt(job: Job) -> Attempt | None:
 
 
 def _actions(user: Actor, job: Job, access: Access) -> list[JobAction]:
-    """Return what ``user`` may do with the job now: cancel, suspend, resume, restore."""
-    if restored_state(job, timezone.now()) is not None:
-        return ["restore"] if may_act_on_job(user, job, access) else []
-    if JobState(job.state) in TERMINAL or job.wanted == "cancel" or not may_act_on_job(user, job, access):
+    """Return what ``user`` may do with the job now: cancel, suspend, resume, restore, discard its directory."""
+    if not may_act_on_job(user, job, access):
+        return []
+    if JobState(job.state) in TERMINAL:
+        found: list[JobAction] = ["restore"] if restored_state(job, timezone.now()) is not None else []
+        return [*found, "discard"] if job.directory_bytes is not None and job.directory_removal_at is None else found
+    if job.wanted == "cancel":
         return []
     return ["cancel", "resume" if job.wanted == "suspend" else "suspend"]
 

@@ -12,7 +12,7 @@ from scheduler.core.operations.failures import FailureClass
 from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.selectors.rows import Json, Moment, NamedJob, one_of
 
-JobAction = Literal["cancel", "suspend", "resume", "restore"]
+JobAction = Literal["cancel", "suspend", "resume", "restore", "discard"]
 
 
 class SeatRow(TypedDict):
@@ -124,6 +124,15 @@ class Checkpoint(TypedDict):
     at: Moment | None
 
 
+class Directory(TypedDict):
+    """What the job keeps in the shared directory, at every attempt."""
+
+    size_bytes: Annotated[int, "With its HOME, as last measured."]
+    kept_until: Annotated[Moment | None, "null while the job has not ended."]
+    removal_at: Annotated[Moment | None, "Since when it is to be removed."]
+    removed_at: Annotated[Moment | None, "When it was gone."]
+
+
 class JobDetail(JobRow):
     """Everything about one job."""
 
@@ -143,6 +152,7 @@ class JobDetail(JobRow):
     saved_gpu_s: Annotated[float | None, "GPU-seconds left unused because it was stopped early."]
     progress_at: Moment | None
     checkpoint: Checkpoint | None
+    directory: Annotated[Directory | None, "null for a job that never started."]
     attempt: Annotated[AttemptRow | None, "The newest one."]
     num_events: int
     actions: Annotated[list[JobAction], "What you may do with it now."]
