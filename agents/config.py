@@ -33,8 +33,8 @@ class AgentConfig:
         key: Of the signatures.
         address: By which the other servers reach this one.
         redis_url: ``redis://``, ``rediss://`` or ``unix://:password@/path.sock``.
-        shared_dir: Holds ``attempts/``; the web reads logs there.
-        state_dir: Of this agent alone.
+        shared_dir: Holds ``attempts/`` and ``jobs/``; the web reads logs there.
+        state_dir: Of this agent alone, on a local disk; holds the scratch of its jobs.
         cpu_slots: Offered where there is no GPU.
         cpu_ids: Cores of the machine that jobs may be pinned to.
         memory_bytes: On offer.

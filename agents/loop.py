@@ -21,7 +21,9 @@ from agents.core import events as ev
 from agents.core.agent_core import AgentCore
 from agents.core.reporter import ServerProfile
 from agents.executor import Executor
+from agents.files.job_removal import named_directories_remove
 from agents.files.journal import journal_rotate
+from agents.files.scratch import scratch_left, scratch_remove, scratch_root
 from agents.files.server_files import AttemptFiles
 from agents.host.cgroup import GROUPS, groups_of_host
 from agents.host.identity import boot_id
@@ -49,6 +51,8 @@ LOOK_S = 0.2
 LOOK_SOON_S = 0.03
 INBOX_MOST = 64
 LOCK_FILE = "agent.lock"
+# Of each second, for files that ended attempts left behind, and again for directories that are to go.
+REMOVAL_S = 0.2
 REMEDY = (
     "run the agent as a user of its own, or let other users run its Python and pass to its folders; "
     "JOB_USER=own has jobs run as root"
@@ -105,7 +109,8 @@ def _passage(config: AgentConfig) -> Passage:
     if os.geteuid() != 0 or config.own_user:
         return {}
     opened = (*config.readable_dirs, *config.writable_dirs)
-    return passage_of_jobs(config.attempts_dir, interpreter=sys.executable, opened=opened)
+    scratch = Path(scratch_root(str(config.state_dir)))
+    return passage_of_jobs(config.attempts_dir, interpreter=sys.executable, scratch=scratch, opened=opened)
 
 
 def profile_of(
@@ -249,6 +254,7 @@ class AgentLoop:
             os.utime(self._lock_fd)  # a health check looks how old the lock is
         self._sample()
         self.executor.dispatch(ev.Tick())
+        self._remove_files()
         # Not while a job starts: it needs the cores more. An error shows at the next launch.
         if not self.executor.core.book.is_in_transition:
             self._worker.ask(partial(self._prepare, self._spare_kind()), once="prepare")
@@ -257,6 +263,16 @@ class AgentLoop:
         count = max(1, self._config.warm_processes)
         with contextlib.suppress(OSError):
             self._processes.prepare(self._supervisor(""), kind=kind, count=count)
+
+    def _remove_files(self) -> None:
+        state_dir = str(self._config.state_dir)
+        # Looked at here, where no attempt is taken on meanwhile.
+        left = scratch_left(state_dir, self.executor.core.book.live)
+        if left:
+            self._worker.ask(partial(scratch_remove, state_dir, left, budget_s=REMOVAL_S), once="scratch")
+        if not self.executor.core.book.is_in_transition:
+            shared, live = str(self._config.shared_dir), self.executor.core.book.live_jobs
+            self._worker.ask(partial(named_directories_remove, shared, spared=live, budget_s=REMOVAL_S), once="jobs")
 
     def _supervisor(self, attempt_id: str) -> SpawnRequest:
         return supervisor_request(self._config, attempt_id, groups=self._groups, paths=self._job_paths)

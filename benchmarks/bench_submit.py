@@ -51,8 +51,7 @@ def one(stack: Stack, client: Client, index: int) -> tuple[float, float]:
     )
     answered_s = time.time() - began_s
     client.wait_state(job_id, "completed", within_s=60)
-    [attempt] = client.get(f"/api/v1/jobs/{job_id}/attempts")["results"]
-    started = stack.var_dir / "shared" / "attempts" / attempt["id"] / "work" / "started"
+    started = stack.var_dir / "shared" / "jobs" / job_id / "dir" / "started"
     return answered_s, float(started.read_text()) - began_s
 
 

@@ -61,6 +61,17 @@ class AttemptBook:
         ]
 
     @property
+    def live(self) -> set[str]:
+        """Return the attempts of which something runs, or may."""
+        return {attempt_id for attempt_id, known in self.known.items() if known.stage is not Stage.ENDED}
+
+    @property
+    def live_jobs(self) -> set[str]:
+        """Return the jobs of which something runs here, or may."""
+        orders = [known.wanted or (known.launch.order if known.launch else None) for known in self.known.values()]
+        return {order.job_id for order in orders if order is not None}
+
+    @property
     def is_in_transition(self) -> bool:
         """Return whether an attempt is about to change, so that looking often pays."""
         return any(known.phase in ("starting", "stopping") or known.changes_place for known in self.known.values())

@@ -71,7 +71,9 @@ class AttemptFacts:
         """Note its cores, its output and its disk."""
         self._saw_disk_full |= event.is_disk_full
         self.dropped_log_bytes = event.dropped_log_bytes
-        self.report = replace(self.report, cpu_frac=event.cpu_frac, log_bytes=event.log_bytes)
+        self.report = replace(
+            self.report, cpu_frac=event.cpu_frac, log_bytes=event.log_bytes, directory_bytes=event.directory_bytes
+        )
 
     def told(self, line: JobLine, *, now_s: float) -> bool:
         """Note a report of the job; return whether the agent is to see it soon."""

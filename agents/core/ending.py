@@ -113,7 +113,7 @@ class Limits:
             return "process_limit", f"It had {num_processes} processes, and may have {MOST_PROCESSES}."
         if 0 < self._disk_bytes < disk_bytes:
             of = size_text(self._disk_bytes)
-            return "out_of_disk", f"Its directory took {size_text(disk_bytes)} of {of} granted disk."
+            return "out_of_disk", f"Its directories took {size_text(disk_bytes)} of {of} granted disk."
         return None
 
 

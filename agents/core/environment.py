@@ -11,7 +11,6 @@ from agents.core.records import (
     HOST_FILE,
     REPORT_FILE,
     REQUEST_FILE,
-    WORK_DIR,
     Launch,
 )
 
@@ -26,6 +25,9 @@ def job_environment(
     launch: Launch,
     *,
     attempt_path: str,
+    job_path: str,
+    home_path: str,
+    scratch_path: str,
     resume_path: str,
     interpreter: str,
     code_path: str,
@@ -39,18 +41,21 @@ def job_environment(
     Args:
         launch: What is run.
         attempt_path: Directory of the attempt.
+        job_path: Directory of the job: the same at every attempt and on every rank.
+        home_path: HOME, which lives as long as the job.
+        scratch_path: Local directory that is removed with the attempt.
         resume_path: Checkpoint to start from; empty to start new.
         interpreter: Path of the Python that ``python`` is to mean.
         code_path: Directory from which ``agents.runtime`` can be imported.
         cache_path: Directory in memory where the jobs of this server keep items of datasets.
         datasets_path: Directory where jobs keep what they learned about datasets.
-        tmp_path: Directory for temporary files.
+        tmp_path: Directory for temporary files: a short path to the scratch.
         interface: Of the network by which the other servers reach this one; empty when not known.
     """
     order = launch.order
     threads = str(max(1, len(order.cpu_ids)))
     defaults = {
-        "HOME": os.path.join(attempt_path, WORK_DIR),
+        "HOME": home_path,
         "TMPDIR": tmp_path,
         "LANG": "C.UTF-8",
         "PYTHONUNBUFFERED": "1",
@@ -61,6 +66,8 @@ def job_environment(
         "PATH": f"{os.path.dirname(interpreter)}:{_SYSTEM_PATH}",
         "PYTHONPATH": code_path,
         "CUDA_VISIBLE_DEVICES": ",".join(launch.visible_devices),
+        "CLUSTERWEB_JOB_DIR": job_path,
+        "CLUSTERWEB_SCRATCH_DIR": scratch_path,
         "CLUSTERWEB_REPORT_FILE": os.path.join(attempt_path, REPORT_FILE),
         "CLUSTERWEB_REQUEST_FILE": os.path.join(attempt_path, REQUEST_FILE),
         "CLUSTERWEB_CHECKPOINT_DIR": os.path.join(attempt_path, CHECKPOINT_DIR),

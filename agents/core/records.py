@@ -51,8 +51,11 @@ REPORT_FILE = "reports.jsonl"
 CHECKPOINT_DIR = "checkpoints"
 # Beside the directory of all attempts: what jobs learned about datasets.
 DATASETS_DIR = "datasets"
-WORK_DIR = "work"
-TMP_DIR = "tmp"
+# Of one job: its working directory and its HOME.
+JOB_DIR = "dir"
+HOME_DIR = "home"
+# Below the state directory of a server: local files that live as long as an attempt.
+SCRATCH_DIR = "scratch"
 
 # Exit code of a job that stopped because it was asked to, after its checkpoint.
 EXIT_STOPPED = 75

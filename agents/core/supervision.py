@@ -113,6 +113,8 @@ class Supervision:
                 self._on_control(event)
             case ev.EndAsked():
                 self._begin_stop("preempted", "The server was asked to go down.", is_gentle=True)
+            case ev.DirectoryTaken():
+                self._break_limit(("preempted", "A later attempt of the job has begun in its directory."))
             case ev.MemorySampled():
                 self._on_memory(event)
             case ev.UsageSampled():

@@ -67,6 +67,11 @@ class EndAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryTaken:
+    """A later attempt of the job has begun in its directory, so this one must not write there any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySampled:
     """Resident bytes of the whole process tree, and items of datasets that the job keeps in shared memory."""
 
@@ -80,7 +85,8 @@ class UsageSampled:
 
     Attributes:
         cpu_frac: Used over granted cores, 0 to 1; None when there is no second sample yet.
-        disk_bytes: Of the attempt's directory, the log apart.
+        disk_bytes: Of the directories that the job writes, the log apart.
+        directory_bytes: Of the directory and the HOME of the job alone; None before they are there.
         is_disk_full: The file system has no room.
         log_bytes: Written so far.
         dropped_log_bytes: Thrown away so far.
@@ -93,6 +99,7 @@ class UsageSampled:
     log_bytes: int
     dropped_log_bytes: int
     num_processes: int = 0
+    directory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +123,7 @@ Event = (
     | TreeGone
     | ControlChanged
     | EndAsked
+    | DirectoryTaken
     | MemorySampled
     | UsageSampled
     | JobReported

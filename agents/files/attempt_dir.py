@@ -4,10 +4,10 @@ import contextlib
 import os
 import stat
 
-from agents.core.records import CHECKPOINT_DIR, REPORT_FILE, TMP_DIR, WORK_DIR
+from agents.core.records import CHECKPOINT_DIR, REPORT_FILE
 from agents.files.atomic import create_at, open_directory, overwrite_at, read_at, write_at
 
-WRITTEN_BY_JOB = (WORK_DIR, CHECKPOINT_DIR, TMP_DIR, REPORT_FILE)
+WRITTEN_BY_JOB = (CHECKPOINT_DIR, REPORT_FILE)
 
 
 class AttemptDir:
@@ -16,8 +16,8 @@ class AttemptDir:
     Attributes:
         path: Where it is, for the job's environment; every access goes by descriptor.
         fd: Of the directory.
-        uid: User of the job; None for our own. A job with a user of its own can write its working directory, its
-            checkpoints and its reports, read what is meant for it, and nothing else in here.
+        uid: User of the job; None for our own. A job with a user of its own can write its checkpoints and its
+            reports, read what is meant for it, and nothing else in here.
     """
 
     def __init__(self, path: str) -> None:
@@ -28,9 +28,9 @@ class AttemptDir:
         self.fd = open_directory(self._name, dir_fd=self._parent_fd)
 
     @property
-    def attempts_fd(self) -> int:
-        """Return the descriptor of the directory that holds all attempts."""
-        return self._parent_fd
+    def shared_path(self) -> str:
+        """Return the shared directory, which holds the directories of all attempts and of all jobs."""
+        return os.path.dirname(os.path.dirname(self.path))
 
     def restore(self) -> bool:
         """Make the directory again if it was deleted; return whether the descriptor changed. Raises OSError."""
@@ -68,27 +68,16 @@ class AttemptDir:
         """Replace a file that the job is to read. Raises OSError."""
         self.write(name, content, durable=False, reader=self.uid)
 
-    def make_work(self, files: dict[str, str]) -> int:
-        """Make the working directory with its files and that of the checkpoints; return the former's descriptor."""
-        for name in (WORK_DIR, CHECKPOINT_DIR, TMP_DIR):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=self.fd)
-        work_fd = open_directory(WORK_DIR, dir_fd=self.fd)
-        for name, text in files.items():
-            write_at(work_fd, name, text.encode(), durable=False)
+    def make_writable(self) -> None:
+        """Make what the job writes here: the directory of its checkpoints and the file of its reports."""
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(CHECKPOINT_DIR, 0o700, dir_fd=self.fd)
         # It does not run yet, so nothing is in the way; once it is confined it could not make the file.
         os.close(os.open(REPORT_FILE, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self.fd))
         if self.uid is not None:
-            self._hand_over(work_fd, tuple(files), uid=self.uid)
-        return work_fd
-
-    def _hand_over(self, work_fd: int, files: tuple[str, ...], *, uid: int) -> None:
-        """Give the job what it may write."""
-        for name in WRITTEN_BY_JOB:
-            os.chown(name, uid, uid, dir_fd=self.fd, follow_symlinks=False)
-        for name in files:
-            os.chown(name, uid, uid, dir_fd=work_fd, follow_symlinks=False)
-        os.fchmod(self.fd, 0o711)
+            for name in WRITTEN_BY_JOB:
+                os.chown(name, self.uid, self.uid, dir_fd=self.fd, follow_symlinks=False)
+            os.fchmod(self.fd, 0o711)
 
     def has_checkpoint(self, name: str) -> bool:
         """Return whether the attempt has this checkpoint, as a regular file with content."""

@@ -1,20 +1,17 @@
-"""Lays the folder that was sent for a job into its directory, once, before its first process starts.
+"""Lays the folder that was sent for a job into its directory, before its first process starts.
 
 The contents come from the store in the shared directory, which the control plane writes; each is hashed while it is
-copied. The folder is made beside its place and gets its name when it is whole: whoever is killed in between leaves
-nothing that a job could start in. Standard library only, as the supervisor that calls this in a process of its own.
+copied. ``job_dir.py`` sees to it that this is done once, and that nothing half done is ever started in. Standard
+library only, as the supervisor that calls this in a process of its own.
 """
 
 import contextlib
 import errno
-import fcntl
 import hashlib
-import json
 import os
-import shutil
 from collections.abc import Callable
 
-from agents.files.atomic import open_directory, read_at, write_at
+from agents.files.atomic import open_directory, read_at
 from agents.protocol.code import (
     BLOBS_DIR,
     CODE_DIR,
@@ -29,61 +26,25 @@ from agents.protocol.code import (
 CHUNK_BYTES = 1024 * 1024
 MANIFEST_BYTES = 64 * 2**20
 SAID_EVERY_BYTES = 256 * 2**20
-# In the directory that holds the folder, and belongs to us.
-MARK = "code.json"
-LOCK = "code.lock"
-PARTIAL = "code.partial"
 
 
 class UnpackFailed(Exception):
     """The folder cannot be laid out; the text is for the owner of the job."""
 
 
-def code_unpack(
-    shared_fd: int, holder_fd: int, name: str, *, digest: str, uid: int | None, says: Callable[[str], None]
-) -> None:
-    """Make the directory ``name`` with the files of a sent folder, unless that was done before.
-
-    Processes that do it at once, such as the ranks of a gang, wait for each other.
+def code_unpack(shared_fd: int, root_fd: int, *, digest: str, says: Callable[[str], None]) -> None:
+    """Lay the files of a sent folder into an empty directory.
 
     Args:
         shared_fd: The shared directory, which holds the store.
-        holder_fd: What is to hold the directory; jobs cannot write it. The mark, the lock and a folder that is not
-            whole yet lie beside the directory.
-        name: Of the directory; an empty one of that name gives way.
+        root_fd: The directory; no job knows it yet.
         digest: SHA-256 of the manifest.
-        uid: User who is to own it; None for our own.
         says: Is told how far it is, for the log of the job.
 
     Raises:
         UnpackFailed: The folder or a content of it is gone or damaged, or there is no room for it.
         OSError.
     """
-    lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=holder_fd)
-    try:
-        fcntl.lockf(lock, fcntl.LOCK_EX)
-        if _marked(holder_fd) != digest:
-            _fill(shared_fd, holder_fd, digest=digest, uid=uid, says=says)
-            # The folder beside its place is whole from here on.
-            write_at(holder_fd, MARK, json.dumps({"manifest": digest}).encode(), durable=True)
-        if _exists(holder_fd, PARTIAL):
-            os.rename(PARTIAL, name, src_dir_fd=holder_fd, dst_dir_fd=holder_fd)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise UnpackFailed("The disk is full: the folder of the job does not fit.") from None
-        if error.errno == errno.ENOTEMPTY:
-            raise UnpackFailed("The directory of the job holds files already.") from None
-        raise
-    finally:
-        os.close(lock)
-
-
-def _fill(shared_fd: int, holder_fd: int, *, digest: str, uid: int | None, says: Callable[[str], None]) -> None:
-    """Make the folder beside its place."""
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(PARTIAL, dir_fd=holder_fd)
-    os.mkdir(PARTIAL, 0o700, dir_fd=holder_fd)
-    root_fd = open_directory(PARTIAL, dir_fd=holder_fd)
     folders = {"": root_fd}
     blobs_fd = -1
     try:
@@ -98,15 +59,17 @@ def _fill(shared_fd: int, holder_fd: int, *, digest: str, uid: int | None, says:
         says(f"unpacking {len(manifest.files):,} files, {total}")
         # In the order of paths, so that the files of a folder come together and few folders are open.
         for file in manifest.files:
-            _copy(blobs_fd, _folder(folders, file.path.rpartition("/")[0], uid), file, uid)
+            _copy(blobs_fd, _folder(folders, file.path.rpartition("/")[0]), file)
             done += file.size
             if done - said >= SAID_EVERY_BYTES:
                 said = done
                 says(f"{size_shown(done)} of {total} unpacked")
-        if uid is not None:
-            os.fchown(root_fd, uid, uid)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise UnpackFailed("The disk is full: the folder of the job does not fit.") from None
+        raise
     finally:
-        for descriptor in {*folders.values(), *([blobs_fd] if blobs_fd >= 0 else [])}:
+        for descriptor in {*folders.values(), *([blobs_fd] if blobs_fd >= 0 else [])} - {root_fd}:
             os.close(descriptor)
 
 
@@ -124,7 +87,7 @@ def _manifest(code_fd: int, digest: str) -> CodeManifest:
         raise UnpackFailed(f"The folder of the job cannot be unpacked: {refused.detail}") from None
 
 
-def _folder(folders: dict[str, int], path: str, uid: int | None) -> int:
+def _folder(folders: dict[str, int], path: str) -> int:
     """Return the descriptor of a folder, made where it is missing; those that are no longer needed are closed."""
     for other in [other for other in folders if other and other != path and not path.startswith(f"{other}/")]:
         os.close(folders.pop(other))
@@ -135,13 +98,11 @@ def _folder(folders: dict[str, int], path: str, uid: int | None) -> int:
             with contextlib.suppress(FileExistsError):  # it was closed meanwhile
                 os.mkdir(name, 0o700, dir_fd=folders[known])
             folders[folder] = open_directory(name, dir_fd=folders[known])
-            if uid is not None:
-                os.fchown(folders[folder], uid, uid)
         known = folder
     return folders[known]
 
 
-def _copy(blobs_fd: int, folder_fd: int, file: CodeFile, uid: int | None) -> None:
+def _copy(blobs_fd: int, folder_fd: int, file: CodeFile) -> None:
     """Copy one content and check it on the way."""
     damaged = f"{file.path} is gone or damaged on the server. Send the folder again and submit a new job."
     try:
@@ -162,8 +123,6 @@ def _copy(blobs_fd: int, folder_fd: int, file: CodeFile, uid: int | None) -> Non
             writer.write(chunk)
         writer.flush()
         os.fchmod(writer.fileno(), MODES[file.mode])
-        if uid is not None:
-            os.fchown(writer.fileno(), uid, uid)
     if size != file.size or content_hash.hexdigest() != file.sha256:
         raise UnpackFailed(damaged)
 
@@ -173,19 +132,3 @@ def _opened(name: str, dir_fd: int) -> int:
         return open_directory(name, dir_fd=dir_fd)
     except FileNotFoundError:
         raise UnpackFailed("The folder of the job is not in the shared directory of this server.") from None
-
-
-def _marked(holder_fd: int) -> str:
-    try:
-        data = json.loads(read_at(holder_fd, MARK) or b"null")
-    except ValueError:
-        return ""
-    return str(data.get("manifest", "")) if isinstance(data, dict) else ""
-
-
-def _exists(holder_fd: int, name: str) -> bool:
-    try:
-        os.stat(name, dir_fd=holder_fd, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True

@@ -17,23 +17,27 @@ from agents.host.job_paths import python_folders
 from agents.host.job_users import FIRST_UID, is_free
 from agents.host.launch_names import CODE_PATH
 from agents.host.passage import JOB_PASSAGE, Passage, open_passage, passage_of, passage_to, passage_told
+from agents.protocol.shared_dir import JOBS_DIR
 
 _TRIAL_S = 30.0
 _TRIAL = "import os, sys, agents.runtime; os.stat(sys.argv[1])"
 
 
-def passage_of_jobs(attempts_dir: Path, *, interpreter: str, opened: Iterable[str] = ()) -> Passage:
+def passage_of_jobs(
+    attempts_dir: Path, *, interpreter: str, scratch: Path | None = None, opened: Iterable[str] = ()
+) -> Passage:
     """Return what has to be shown to jobs of users of their own; ``opened`` is what an admin opened beside it.
 
-    Makes the folders that jobs must reach.
+    Makes the folders that jobs must reach; ``scratch`` holds their local directories.
     """
-    datasets = attempts_dir.parent / DATASETS_DIR
-    for folder in (attempts_dir.parent, attempts_dir, datasets):
+    shared = attempts_dir.parent
+    places = (attempts_dir, shared / JOBS_DIR, shared / DATASETS_DIR, *([scratch] if scratch is not None else []))
+    for folder in (*dict.fromkeys(place.parent for place in places), *places):
         with contextlib.suppress(OSError):  # on a shared disk it may be another's; the trial decides
             folder.mkdir(parents=True, exist_ok=True, mode=0o711)
             os.chmod(folder, 0o711)  # noqa: S103  (to be passed through, not to be listed)
     code = os.path.join(CODE_PATH, "agents")
-    return passage_to((interpreter, *python_folders(), code, attempts_dir, datasets, *opened))
+    return passage_to((interpreter, *python_folders(), code, *places, *opened))
 
 
 def trial(attempts_dir: Path, *, code_path: str, interpreter: str, passage: Passage) -> str:

@@ -6,7 +6,7 @@ import pwd
 import stat
 from pathlib import Path
 
-from agents.core.records import DATASETS_DIR, WORK_DIR
+from agents.core.records import DATASETS_DIR
 
 # Numbers without an account, between those of people and those that systemd gives away.
 FIRST_UID = 50_000
@@ -39,17 +39,17 @@ def own_folder(path: Path, uid: int) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid == uid
 
 
-def folders_of(uid: int | None, *, attempt: Path, cache: Path) -> tuple[Path, Path]:
+def folders_of(uid: int | None, *, shared: Path, cache: Path, scratch: Path) -> tuple[Path, Path]:
     """Return the folders for cached dataset items and for notes about datasets, shared by the jobs of one user.
 
-    A folder of another owner is not used: the job then uses folders of its own.
+    A folder of another owner is not used: the job then uses its scratch.
     """
-    datasets = attempt.parent.parent / DATASETS_DIR
+    datasets = shared / DATASETS_DIR
     if uid is None:
         with contextlib.suppress(OSError):
             datasets.mkdir(parents=True, exist_ok=True, mode=0o711)  # a confined job could not
         return cache, datasets
     if not own_folder(cache.parent, uid):
-        cache = attempt / WORK_DIR / "cache"
+        cache = scratch / "cache"
     own = datasets / str(uid)
-    return cache, own if own_folder(own, uid) else attempt / WORK_DIR / DATASETS_DIR
+    return cache, own if own_folder(own, uid) else scratch / DATASETS_DIR

@@ -1,4 +1,4 @@
-"""A short path for the temporary files of an attempt, which lie in its own directory.
+"""A short path for the temporary files of an attempt, which lie in its scratch directory.
 
 The name of a Unix socket has room for 107 bytes; Python's ``multiprocessing`` puts such sockets below ``TMPDIR``.
 """

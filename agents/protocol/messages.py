@@ -49,6 +49,7 @@ class AttemptWanted:
     Attributes:
         attempt_id: ULID; names the attempt's directory.
         job_id: ULID of its job.
+        number: Place among the attempts of its job, the later the greater; 0 where the scheduler does not say it.
         queue_id: Of its job: where the agent can, the jobs of a queue run as a user of their own.
         wanted: ``run``; ``park``: leave the devices at a mini-batch boundary and stay in memory until ``run`` again; or
             the way it is to end: ``preempt`` and ``suspend`` ask for a checkpoint first, ``cancel`` does not.
@@ -57,7 +58,7 @@ class AttemptWanted:
         gpu_uuids: The same devices by UUID, in the same order.
         cpu_ids: Logical CPUs that it is pinned to.
         memory_bytes: Granted memory; its process tree is ended when it uses more.
-        disk_bytes: Most bytes it may write in its directory: work, checkpoints, reports.
+        disk_bytes: Most bytes it may have in its directories: of the job, its HOME, scratch, checkpoints, reports.
         log_bytes: Most bytes of log that are kept.
         command: Program and arguments.
         env: What its owner asked for; nothing of the agent's own environment is added to it but PATH and the like.
@@ -93,6 +94,7 @@ class AttemptWanted:
     stall_s: float | None = None
     stop_signal: str = "TERM"
     warn_before_s: float = 0.0
+    number: int = 0
     queue_id: int = 0
     resume_attempt_id: str
     resume_name: str
@@ -136,6 +138,7 @@ class AttemptWanted:
             stall_s=read_opt_float(data, "stall_s"),
             stop_signal=stop_signal,
             warn_before_s=read_opt_float(data, "warn_before_s") or 0.0,
+            number=read_opt_int(data, "number") or 0,
             queue_id=read_opt_int(data, "queue_id") or 0,
             resume_attempt_id=resume_attempt_id,
             resume_name=resume_name,
@@ -189,7 +192,7 @@ _OF_THE_JOB = {
 }
 _KNOWN_TO_AGENT = (
     *("attempt_id", "phase", "generation", "pid", "run_s", "end_cause", "end_detail", "exit_code", "exit_signal"),
-    *("failure", "failure_line", "peak_memory_bytes", "log_bytes"),
+    *("failure", "failure_line", "peak_memory_bytes", "log_bytes", "directory_bytes"),
 )
 
 
@@ -224,6 +227,7 @@ class AttemptReport:
         unusable: Which of the job's numbers are left out, because they are out of range; empty for none.
         gpu_frac: Mean utilization of its devices, 0 to 1; None when not measured.
         log_bytes: Bytes of log written so far, those dropped by rotation included.
+        directory_bytes: Of the directory and the HOME of its job; None when not measured.
     """
 
     attempt_id: str
@@ -253,6 +257,7 @@ class AttemptReport:
     peak_memory_bytes: int | None = None
     gpu_frac: float | None = None
     log_bytes: int = 0
+    directory_bytes: int | None = None
     measured: Measured | None = None
     unusable: str = ""
 
@@ -312,6 +317,7 @@ class AttemptReport:
             peak_memory_bytes=read_opt_int(data, "peak_memory_bytes"),
             gpu_frac=read_opt_float(data, "gpu_frac", high=1.0),
             log_bytes=read_int(data, "log_bytes"),
+            directory_bytes=read_opt_int(data, "directory_bytes"),
             measured=None if data.get("measured") is None else Measured.parse(data["measured"]),
         )
 

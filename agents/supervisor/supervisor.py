@@ -20,6 +20,8 @@ from agents.core.records import (
     CONTROL_FILE,
     GANG_FILE,
     GRANT_FILE,
+    HOME_DIR,
+    JOB_DIR,
     REPORT_FILE,
     REQUEST_FILE,
     STATE_FILE,
@@ -46,6 +48,7 @@ from agents.protocol.gangs import membership_file
 from agents.protocol.grant import Grant
 from agents.protocol.ports import ProcessIdentity
 from agents.supervisor.child import StartFailed, become_subreaper
+from agents.supervisor.places import Places
 from agents.supervisor.report_tail import ReportTail
 from agents.supervisor.trainer import trainer_start
 from agents.supervisor.unpacking import Unpacking
@@ -97,8 +100,11 @@ class Supervisor:
         self._group: AttemptGroup | None = None
         self._held_bytes = 0
         self._disk = DiskMeter(WRITTEN_BY_JOB)
+        self._job_disk = DiskMeter((JOB_DIR, HOME_DIR))
+        self._scratch_disk = DiskMeter((launch.order.attempt_id,))
+        self._places: Places | None = None
         self._ooms_before = kernel_ooms()
-        self._due_s = {"memory": 0.0, "measure": 0.0}
+        self._due_s = {"memory": 0.0, "measure": 0.0, "directory": 0.0}
         self._output, self._output_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(self._output_write, True)
         with contextlib.suppress(OSError):
@@ -163,6 +169,8 @@ class Supervisor:
         if self._is_end_asked and self._unpacking is None:
             self._is_end_asked = False
             self._handle(ev.EndAsked())
+        if self._is_due("directory", LOOK_EVERY_S) and self._places is not None and self._places.job_dir.is_taken:
+            self._handle(ev.DirectoryTaken())
         self._read_reports()
         if self._is_due("measure", MEASURE_EVERY_S):
             self._measure()
@@ -281,17 +289,27 @@ class Supervisor:
     def _measure(self) -> None:
         cores = self._meter.cpu_cores()
         granted = self._num_cpus
-        self._disk.step(self._dir.fd, budget_s=DISK_BUDGET_S)
+        self._measure_disk()
         self._handle(
             ev.UsageSampled(
                 cpu_frac=None if cores is None else min(1.0, cores / granted),
-                disk_bytes=self._disk.num_bytes,
-                is_disk_full=self._log.is_disk_full or is_full(self._dir.fd),
+                disk_bytes=sum(meter.num_bytes for meter in (self._disk, self._job_disk, self._scratch_disk)),
+                is_disk_full=self._log.is_disk_full or any(is_full(fd) for fd in self._disk_fds()),
                 log_bytes=self._log.num_bytes,
                 dropped_log_bytes=self._log.dropped_bytes,
                 num_processes=self._meter.num_processes,
+                directory_bytes=None if self._places is None else self._job_disk.num_bytes,
             )
         )
+
+    def _measure_disk(self) -> None:
+        for meter, fd in zip((self._disk, self._job_disk, self._scratch_disk), self._disk_fds(), strict=False):
+            meter.step(fd, budget_s=DISK_BUDGET_S)
+
+    def _disk_fds(self) -> tuple[int, ...]:
+        """Return the folders whose parts the job writes: the attempt's; once it runs also the job's and scratch."""
+        places = self._places
+        return (self._dir.fd,) if places is None else (self._dir.fd, places.job_dir.fd, places.scratch_fd)
 
     def _restore_directory(self) -> None:
         """Undo what a job can delete, before the next output is written."""
@@ -334,7 +352,7 @@ class Supervisor:
         self._hold_memory()
         self._keep_on(self._launch.cpu_ids if grant is None else grant.cores_at_most)
         try:
-            pid, self._cache = trainer_start(
+            pid, self._places = trainer_start(
                 self._dir,
                 self._launch,
                 log=self._log,
@@ -349,6 +367,7 @@ class Supervisor:
         except OSError as error:
             self._handle(ev.ChildFailed(cause="launch_failed", detail=f"The job could not be set up: {error}."))
             return
+        self._cache = self._places.cache
         self._trainer = identity_of(pid)  # not reaped, so it is there
         if self._trainer is not None:
             is_threaded = self._warm is not None and self._warm.is_threaded

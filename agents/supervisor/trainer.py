@@ -1,21 +1,22 @@
-"""Start the training process of an attempt: directory, environment, user, and whether a warm process becomes it."""
+"""Start the training process of an attempt: directories, environment, user, and whether a warm process becomes it."""
 
 import os
 import sys
 from pathlib import Path
 
 from agents.core.environment import job_environment
-from agents.core.records import HOST_FILE, TMP_DIR, WORK_DIR, Launch
-from agents.files.attempt_dir import WRITTEN_BY_JOB, AttemptDir
+from agents.core.records import HOST_FILE, Launch
+from agents.files.attempt_dir import AttemptDir
 from agents.files.job_log import JobLog
 from agents.host.cgroup import AttemptGroup
 from agents.host.job_paths import confinement_of
-from agents.host.job_users import folders_of, is_free
+from agents.host.job_users import is_free
 from agents.host.launch_names import CODE_PATH
 from agents.host.passage import passage_of
 from agents.host.short_tmp import short_tmp
 from agents.protocol.gangs import host_file
 from agents.supervisor.child import ChildPlan, StartFailed, start_child
+from agents.supervisor.places import Places, places_prepare
 from agents.supervisor.warm_child import WarmChild, may_take
 
 
@@ -28,11 +29,11 @@ def trainer_start(
     cache: Path,
     warm: WarmChild | None,
     group: AttemptGroup | None = None,
-) -> tuple[int, Path]:
-    """Start the training process; return its pid and the folder of its dataset cache.
+) -> tuple[int, Places]:
+    """Start the training process; return its pid and its directories.
 
     Args:
-        directory: Of the attempt; its working directory is made here.
+        directory: Of the attempt.
         launch: What to run.
         log: Gets a line where the job does not start from the checkpoint that was named.
         output_fd: Where the output goes.
@@ -52,45 +53,43 @@ def trainer_start(
         log.write(f"[clusterweb: checkpoint {order.resume_name} is gone; {then}]\n".encode())
     if launch.uid is not None and not is_free(launch.uid):
         raise StartFailed("launch_failed", f"User {launch.uid} is not one that jobs may run as.")
-    cache, datasets = folders_of(launch.uid, attempt=Path(directory.path), cache=cache)
     if order.gang is not None and order.gang.hosts:
         directory.write_for_job(HOST_FILE, host_file(order.gang.hosts))
-    work_fd = directory.make_work(order.files)
-    # Other jobs cannot put links into these paths, but into the cache's, which is passed over then.
-    place = os.path.realpath(directory.path)
-    notes = os.path.join(os.path.realpath(datasets.parent), datasets.name)
-    own = (*(os.path.join(place, name) for name in WRITTEN_BY_JOB), str(cache), notes)
-    read = (place, *([os.path.realpath(os.path.dirname(resume_path))] if resume_path else []))
+    places = places_prepare(directory, launch, cache=cache)
+    read = [os.path.realpath(path) for path in (directory.path, os.path.dirname(resume_path)) if path]
     try:
         plan = ChildPlan(
             argv=order.command,
             env=job_environment(
                 launch,
                 attempt_path=directory.path,
+                job_path=places.job_dir.path,
+                home_path=places.job_dir.home,
+                scratch_path=places.scratch,
                 resume_path=resume_path,
                 interpreter=sys.executable,
                 code_path=CODE_PATH,
-                cache_path=str(cache),
-                datasets_path=str(datasets),
-                tmp_path=short_tmp(order.attempt_id, os.path.join(directory.path, TMP_DIR)),
+                cache_path=str(places.cache),
+                datasets_path=str(places.datasets),
+                tmp_path=short_tmp(order.attempt_id, places.scratch),
                 interface=_interface(launch),
             ),
-            work_fd=work_fd,
+            work_fd=places.work_fd,
             output_fd=output_fd,
             cpu_ids=_first_cores(launch),
             largest_file_bytes=order.disk_bytes,
             uid=launch.uid,
             entrance=group.entrance if group is not None else "",
-            confinement=confinement_of(os.environ, own=own, read=read, uid=launch.uid),
+            confinement=confinement_of(os.environ, own=places.own, read=read, uid=launch.uid),
             passage={} if launch.uid is None else passage_of(os.environ),
-            work_path=os.path.join(place, WORK_DIR),
+            work_path=places.work_path,
         )
         pid = _started_ahead(plan, launch, warm)
         if pid is not None and group is not None:
             group.add(pid)
-        return pid or start_child(plan), cache
+        return pid or start_child(plan), places
     finally:
-        os.close(work_fd)
+        os.close(places.work_fd)
 
 
 def _interface(launch: Launch) -> str:

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from clusterweb.cli import foreign, jobs, queues, secrets, sign_in, templates, whatif
+from clusterweb.cli import files, foreign, jobs, queues, secrets, sign_in, templates, whatif
 from clusterweb.cli.errors import CommandError
 
 JOB_HELP = "id, number, or J- and the number"
@@ -131,6 +131,13 @@ def _add_job_verbs(
     verb.add_argument("job", help=JOB_HELP)
     verb.add_argument("priority", type=int, help="0 to 100, larger first where the policy looks at it")
     verb.set_defaults(run=jobs.priority)
+
+    verb = verbs.add_parser("files", help="the files of jobs")
+    does = verb.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    remove = does.add_parser("rm", parents=[shared], help="remove the directories of jobs that have ended, for good")
+    remove.add_argument("job", nargs="+", help=JOB_HELP)
+    remove.add_argument("--yes", action="store_true", help="do not ask")
+    remove.set_defaults(run=files.remove)
 
     for name, action, text in (
         ("cancel", "cancel", "end jobs for good"),

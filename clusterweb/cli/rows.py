@@ -46,6 +46,12 @@ class JobLine(TypedDict):
     end_detail: str
 
 
+class Directory(TypedDict):
+    """What a job keeps in the shared directory."""
+
+    size_bytes: int
+
+
 class JobAnswer(JobLine):
     """One job in full."""
 
@@ -55,6 +61,7 @@ class JobAnswer(JobLine):
     max_attempts: int
     failures: int
     preemptions: int
+    directory: Directory | None
     actions: list[str]
 
 

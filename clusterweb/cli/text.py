@@ -40,21 +40,22 @@ def duration(seconds: float) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
-def size(num_bytes: int) -> str:
-    """Return ``912 bytes``, ``91 kB``, ``38 MB`` or ``1.2 GB``."""
-    for unit, unit_bytes in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if num_bytes >= unit_bytes:
-            value = num_bytes / unit_bytes
-            return f"{value:.1f} {unit}" if value < 10 else f"{value:.0f} {unit}"
-    return f"{num_bytes} bytes"
-
-
 def since(moment: str | None, now: datetime | None = None) -> str:
     """Return how long ago an ISO 8601 moment was; empty for none."""
     if not moment:
         return ""
     at = datetime.fromisoformat(moment.replace("Z", "+00:00"))
     return duration(max(0.0, ((now or datetime.now(UTC)) - at).total_seconds()))
+
+
+def size(num_bytes: float) -> str:
+    """Return ``312 MiB``, ``1.5 GiB``."""
+    value, unit = num_bytes, "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
 
 
 def progress(job: JobLine) -> str:

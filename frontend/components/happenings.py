@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from frontend.components.formats import duration, number
+from frontend.components.formats import data_size, duration, number
 from frontend.components.states import look
 from frontend.components.times import as_time
 from frontend.components.trials import trial_words
@@ -161,6 +161,15 @@ def _isolation(row: EventRow) -> Said:
     return "info", "layers", f"{what}, set by {row['actor']}{told}."
 
 
+def _kept_files(row: EventRow) -> Said:
+    after, why = row["data"].get("after", {}), row["data"].get("reason", "")
+    told = f": {why}" if why else ""
+    most = after.get("directories_most_bytes")
+    room = f", at most {data_size(most)} of them" if most else ""
+    days = after.get("keep_directories_days", 0)
+    return "info", "trash-2", f"keeps the files of ended jobs for {days} d{room}, set by {row['actor']}{told}."
+
+
 def _fairness_over(row: EventRow) -> Said:
     rho, limit = row["data"].get("rho"), row["data"].get("limit")
     words = f"fares worse than it may: its jobs take {rho:.3g} times as long as on an equal share, limit {limit:g}."
@@ -282,6 +291,7 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
     "user_limits": _user_limits,
     "idle_rule": _idle_rule,
     "isolation": _isolation,
+    "kept_files": _kept_files,
     "job_idle": _job_idle,
     "fairness_over": _fairness_over,
     "fairness_again": lambda row: ("ok", "check", "fares within the limit of fairness again."),
@@ -302,6 +312,13 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
         "mute",
         "ban",
         f"had its experiment {row['data'].get('name', '')} cancelled by {row['actor']}.",
+    ),
+    "directory_removal": lambda row: (
+        "mute",
+        "trash-2",
+        "has its files removed: they were kept as long as its queue says."
+        if row["reason"] == "age"
+        else f"has its files removed, says {row['actor']}.",
     ),
     "report_rejected": lambda row: ("warn", "triangle-alert", f"sent a report that was refused: {row['reason']}."),
     "server_size": _server_size,

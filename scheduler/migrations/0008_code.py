@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0006_volume'),
+        ('scheduler', '0007_job_dir'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

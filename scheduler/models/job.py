@@ -72,6 +72,10 @@ class Job(models.Model):
     loss = models.FloatField(null=True)
     steps_per_s = models.FloatField(null=True)
     progress_at = models.DateTimeField(null=True)
+    # Its directory in the shared directory: size as its agent last measured it; null when it never had one.
+    directory_bytes = models.PositiveBigIntegerField(null=True)
+    directory_removal_at = models.DateTimeField(null=True)  # since when it is to be removed
+    directory_removed_at = models.DateTimeField(null=True)
     # Since when its GPUs are idle; set with the event. Kept by a job that is suspended or cancelled for it.
     idle_since = models.DateTimeField(null=True)
     # "Latest" checkpoint: moves only by an accepted report of the live attempt (fencing).
@@ -119,6 +123,12 @@ class Job(models.Model):
             models.Index(fields=["code", "state"], condition=~Q(code=""), name="job_by_code"),
             # JCT and wait over the last day
             models.Index(fields=["ended_at", "number"], name="job_by_end"),
+            # directories that are old enough to go
+            models.Index(
+                fields=["ended_at", "number"],
+                condition=Q(directory_bytes__isnull=False, directory_removed_at__isnull=True),
+                name="job_with_directory",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -29,6 +29,11 @@ class Queue(models.Model):
     idle_action = models.CharField(max_length=10, choices=IDLE_ACTIONS, default=IdleAction.TELL)
     # How far apart a server must keep jobs for those of the queue, and of all below it, to start there.
     isolation = models.CharField(max_length=10, choices=[(level, level) for level in LEVELS], default=NONE)
+    # Days after the end of a job for which its directory is kept.
+    keep_directories_days = models.PositiveIntegerField(default=30)
+    # Beyond these the oldest directories of ended jobs go before their time; null: no limit.
+    directories_most_bytes = models.PositiveBigIntegerField(null=True)
+    user_directories_most_bytes = models.PositiveBigIntegerField(null=True)
     # Colour slot 1 to 8, given at creation and kept for ever (visual language).
     color_slot = models.PositiveSmallIntegerField(default=1)
     version = models.PositiveBigIntegerField(default=1)  # for ETag and If-Match

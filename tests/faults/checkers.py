@@ -1,4 +1,4 @@
-"""What must hold: J1, S1 and C1 at the end, L1 to L4, P1, G1 and T1 always. P2, and L1 of processes: ``witness.py``."""
+"""What must hold: J1, S1 and C1 at the end, L1 to L4, P1, G1 and T1 always. ``witness.py``: P2, F1, L1 of processes."""
 
 from collections import defaultdict
 from itertools import pairwise

@@ -13,7 +13,7 @@ from agents.protocol.messages import DeviceReport
 from agents.protocol.ports import ProcessIdentity, SpawnRequest
 from tests.faults.network import Network
 from tests.faults.supervising import SimSupervisor
-from tests.faults.training import SharedFiles
+from tests.faults.training import JobMarks, SharedFiles
 from tests.faults.virtual import HostClock, Trace, VirtualTime
 from tests.faults.witness import Witness
 
@@ -39,6 +39,7 @@ class Machine:
         time: VirtualTime,
         network: Network,
         shared: SharedFiles,
+        marks: JobMarks,
         witness: Witness,
         trace: Trace,
         rng: Random,
@@ -46,6 +47,7 @@ class Machine:
         self.name, self.server_id, self.slots = name, server_id, slots
         self.clock = HostClock(time)
         self.witness, self.shared, self.trace, self.rng, self.time = witness, shared, trace, rng, time
+        self.marks = marks
         self.boots = 1
         self.is_disk_full = False
         self.killed_handing_frac = 0.0  # of the starts with a secret

@@ -23,7 +23,7 @@ from tests.faults.machine import Machine
 from tests.faults.nemesis import Nemesis
 from tests.faults.network import Network
 from tests.faults.statements import as_outermost
-from tests.faults.training import SharedFiles
+from tests.faults.training import JobMarks, SharedFiles
 from tests.faults.virtual import Trace, Violation, VirtualTime
 from tests.faults.witness import Witness
 from tests.faults.workload import Workload
@@ -80,11 +80,12 @@ class FaultRun:
         self.witness = Witness(self.trace)
         self.control = Control(time=self.time, network=self.network, rng=self._rngs["control"], trace=self.trace)
         shared: SharedFiles = {}
+        marks: JobMarks = {}
         cluster_row()
         if takes_turns:
             turns = {"slicing": {"quantum_s": QUANTUM_S}}
             Cluster.objects.update(introspection=["slicing"], introspection_options=turns)
-        self.machines = [self._machine(number, slots, shared) for number, slots in enumerate(SLOTS, start=1)]
+        self.machines = [self._machine(number, slots, shared, marks) for number, slots in enumerate(SLOTS, start=1)]
         for machine in self.machines if takes_turns else ():
             machine.device_kind = "gpu"  # a parked job goes on with the very devices that it had
         for machine in self.machines if names_secrets else ():
@@ -109,7 +110,7 @@ class FaultRun:
         self.control.on_planned = self._world_moves_on
         self._is_between = False
 
-    def _machine(self, number: int, slots: int, shared: SharedFiles) -> Machine:
+    def _machine(self, number: int, slots: int, shared: SharedFiles, marks: JobMarks) -> Machine:
         server = factories.server_make(
             f"server-{number}",
             gpus=0,
@@ -128,6 +129,7 @@ class FaultRun:
             time=self.time,
             network=self.network,
             shared=shared,
+            marks=marks,
             witness=self.witness,
             trace=self.trace,
             rng=Random(f"{self.seed}-machine-{number}"),

@@ -16,6 +16,7 @@ from agents.core.records import (
     ended_unsupervised,
 )
 from agents.core.supervision import Supervision
+from agents.files.job_hold import Hold
 from agents.protocol.errors import Malformed
 from agents.protocol.job_secret import secrets_read
 from agents.protocol.ports import ProcessIdentity
@@ -102,6 +103,8 @@ class SimSupervisor:
             return
         if not self._is_finished:
             self._look_at_control()
+            if self.trainer is not None and self._is_taken():
+                self._handle(ev.DirectoryTaken())
             self._read_trainer()
             if self._machine.time.now_s - self._measured_s >= MEASURE_S:
                 self._measured_s = self._machine.time.now_s
@@ -166,6 +169,10 @@ class SimSupervisor:
         if machine.is_disk_full:
             self._handle(ev.ChildFailed(cause="launch_failed", detail="The job could not be set up: no space."))
             return
+        self._marks().add(self._hold().mark)
+        if self._is_taken():
+            self._handle(ev.ChildFailed(cause="launch_failed", detail="A later attempt of the job has begun."))
+            return
         identity = machine.new_pid()
         self.trainer = Trainer(
             launch=self._launch,
@@ -177,6 +184,17 @@ class SimSupervisor:
             now_s=lambda: machine.time.now_s,
         )
         self._handle(ev.ChildStarted(identity=identity))
+
+    def _hold(self) -> Hold:
+        assert self._launch is not None
+        return Hold(self._launch.epoch, self._launch.order.number)
+
+    def _marks(self) -> set[str]:
+        assert self._launch is not None
+        return self._machine.marks.setdefault(self._launch.order.job_id, set())
+
+    def _is_taken(self) -> bool:
+        return self._hold().is_over(self._marks())
 
     def _signal(self, number: int) -> None:
         if self.trainer is None:

@@ -9,8 +9,13 @@ import pytest
 from django.db import connection, transaction
 from django.db.transaction import Atomic
 
+from agents.core.attempt_book import AttemptBook
+from agents.core.ending import Stop
+from agents.core.known import Known
+from agents.core.records import Control
 from agents.core.supervision import Supervision
 from agents.executor import Executor
+from agents.files.job_hold import Hold
 from agents.protocol.signing import Stamp
 from scheduler.core.model.lifecycle import EndCause
 from scheduler.live import engine
@@ -232,7 +237,12 @@ SHORT: dict[Callable[[Patch], None], float] = dict.fromkeys(
     (move_without_event, answer_before_the_commit, hide_the_end, forget_checkpoints), 40.0
 )
 # The first run is long and never shows these, the second one soon does.
-NOT_IN_FIRST = {ignore_the_lease, give_servers_up_too_soon, forget_the_job, keep_leases_of_the_lost}
+NOT_IN_FIRST = {
+    ignore_the_lease,
+    give_servers_up_too_soon,
+    forget_the_job,
+    keep_leases_of_the_lost,
+}
 
 
 @pytest.mark.django_db
@@ -278,3 +288,91 @@ def _run_all(seeds: Sequence[int], *, strike_s: float) -> None:
     for seed in seeds:
         with clean_database():
             FaultRun(seed, strike_s=strike_s).run()
+
+
+# F1: a server is given up, its job begins again elsewhere, and the server is heard again.
+CUT_S, HEARD_S = 100.0, 30.0
+
+
+class LostServer(FaultRun):
+    """A run in which nothing happens but that: ``attempts`` is how often the job began."""
+
+    attempts = 0
+
+    def _run(self) -> None:
+        self.control.start()
+        for machine in self.machines:
+            machine.start_agent()
+        self.time.run_until(5.0)
+        self.users.submit_long()
+        self.time.run_until(25.0)
+        [(attempt_id, name)] = self.witness.attempts.items()
+        lost = next(machine for machine in self.machines if machine.name == name)
+        self.network.cut |= {(lost.server_id, way) for way in ("up", "down")}
+        self.time.run_until(25.0 + CUT_S)
+        self.network.cut.clear()
+        self.time.run_until(25.0 + CUT_S + HEARD_S)
+        self.attempts = Attempt.objects.filter(job__attempts=attempt_id).count()
+        self.checkers.always()
+
+
+def lost_server() -> int:
+    """Lose a server with its job and let it be heard again; return how often the job began."""
+    with clean_database():
+        run = LostServer(7, strike_s=0.0)
+        run.run()
+        return run.attempts
+
+
+def renew_the_lease_of_the_fenced(patch: Patch) -> None:
+    """What a server that is heard again has to end gets a renewed lease for it, and so is continued first."""
+    control = AttemptBook._control
+
+    def renewed(self: AttemptBook, known: Known) -> Control:
+        return replace(control(self, known), lease_until_s=self._lease.until_s)
+
+    patch.setattr(AttemptBook, "_control", renewed)
+
+
+def continue_before_the_kill(patch: Patch) -> None:
+    """A frozen job gets TERM and CONT before KILL, as if it had its lease still."""
+    press = Supervision._press
+
+    def press_awake(self: Supervision, stop: Stop, now_s: float) -> None:
+        if not stop.is_term_sent:
+            stop.kill_at_s = now_s + 5.0
+        press(self, stop, now_s)
+
+    patch.setattr(Supervision, "_press", press_awake)
+
+
+def look_at_no_marks(patch: Patch) -> None:
+    """No supervisor sees that a later attempt has begun."""
+    patch.setattr(Hold, "is_over", lambda *_: False)
+
+
+@pytest.mark.django_db
+def test_job_goes_on_elsewhere_and_the_lost_attempt_writes_nothing() -> None:
+    """The product, with leases and marks."""
+    assert lost_server() == 2
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("defect", [renew_the_lease_of_the_fenced, continue_before_the_kill])
+def test_write_after_the_next_attempt_began_is_caught(defect: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    """Either defect wakes the frozen job; without the marks it then writes into the directory of the next attempt."""
+    defect(monkeypatch)
+    assert lost_server() == 2  # the mark has ended it before it could be woken
+    look_at_no_marks(monkeypatch)
+    with pytest.raises(Violation) as caught:
+        lost_server()
+
+    assert caught.value.checker == "F1"
+
+
+@pytest.mark.django_db
+def test_leases_alone_keep_the_lost_attempt_out(monkeypatch: Patch) -> None:
+    """Where a file system shows marks late, as NFS may."""
+    look_at_no_marks(monkeypatch)
+
+    assert lost_server() == 2

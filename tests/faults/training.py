@@ -21,6 +21,8 @@ BOUNDARY_S = 0.4  # a mini-batch: how soon a request is seen
 
 # (attempt id, file name) to content, for all machines: the shared directory.
 SharedFiles = dict[tuple[str, str], bytes]
+# Job id to the marks beside its directory, likewise.
+JobMarks = dict[str, set[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ class Trainer:
         self._lines: list[JobLine] = []
         if self.behaviour.uses_runtime:
             self._say("started", step=self.first_step, total_steps=self.behaviour.total_steps)
+        self._witness.begins(self._one)
         self._witness.runs(self._one)
 
     @property
@@ -124,6 +127,7 @@ class Trainer:
 
     def _work(self, now_s: float) -> None:
         behaviour = self.behaviour
+        self._witness.writes(self._one)  # as a script does that saves to ./out
         if behaviour.uses_runtime:
             self._keep_place()
             if behaviour.lies:

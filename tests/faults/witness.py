@@ -1,4 +1,4 @@
-"""The journal of all training processes of a run, and what it can swear to at any moment: P2 and L1.
+"""The journal of all training processes of a run, and what it can swear to at any moment: P2, L1 and F1.
 
 It sees the truth, not what is reported: a process runs from its start, or a SIGCONT, to its end, or a SIGSTOP.
 """
@@ -33,11 +33,22 @@ class Witness:
         self.starts = 0
         self._trace = trace
         self._by_job: dict[str, TrainingProcess] = {}
+        self._newest: dict[str, str] = {}  # attempt that began last, by job
         self._by_gpu: dict[tuple[str, int], TrainingProcess] = {}
+
+    def begins(self, one: TrainingProcess) -> None:
+        """Note that an attempt has begun in the directory of its job."""
+        self._newest[one.job_id] = one.attempt_id
+
+    def writes(self, one: TrainingProcess) -> None:
+        """Note that a process writes to the directory of its job. Raises Violation when a later attempt has begun."""
+        if (newest := self._newest[one.job_id]) != one.attempt_id:
+            raise Violation("F1", f"{one} writes to its job's directory, where {newest} has begun")
 
     def runs(self, one: TrainingProcess) -> None:
         """Note that a process begins, or goes on, to run. Raises Violation when another one is in its way."""
         self._trace.add("runs", one.attempt_id[-4:], one.machine, one.gpus)
+        self.writes(one)  # at any moment from now on
         other = self._by_job.get(one.job_id, one)
         if other != one:
             raise Violation("P2", f"a job runs twice at once: {other} and {one}")

@@ -1,5 +1,6 @@
 """Users of a run: submit, cancel, pause, resume, change settings, drain servers, and note what was acknowledged."""
 
+from collections.abc import Mapping
 from random import Random
 
 from django.contrib.auth.models import User
@@ -86,6 +87,14 @@ class Workload:
         """Submit one job of some kind."""
         self._do(self.submit)
 
+    def submit_long(self) -> None:
+        """Submit a job that trains for long and reads no requests."""
+        self._do(self._submit_long)
+
+    def _submit_long(self) -> None:
+        command = ["sim", "100000", "0", "plain", "tame", "honest"]
+        self._submit({"apiVersion": "v1", "name": "long", "queue": self._queues[0].name, "command": command})
+
     def submit(self) -> None:
         """Submit one job of some kind, as part of an act."""
         rng = self._rng
@@ -110,11 +119,15 @@ class Workload:
             "retry": {"max": 2},
             "env": self._env,
         }
+        job = self._submit(data)
+        self._trace.add("user", "submit", job.number, *command[1:])
+
+    def _submit(self, data: Mapping[str, object]) -> Job:
         at = self._control.first.clock.now()
         spec = job_check(actor=self._admin, data=data)
         job = job_submit(actor=self._admin, spec=spec, at=at, ids=self._control.ids)
         self.acknowledged.append(job.pk)
-        self._trace.add("user", "submit", job.number, *command[1:])
+        return job
 
     def _some_job(self) -> Job | None:
         jobs = list(Job.objects.exclude(state__in=sorted(TERMINAL)).order_by("number"))

@@ -124,7 +124,7 @@ def found(server: AgentServer) -> dict[str, Any]:
     runtime = Path(__file__).parents[2] / "agents" / "runtime" / "run.py"
     places = {
         "key": str(key),
-        "other": str(server.config.attempts_dir / other.attempt_id / "work" / "secret"),
+        "other": str(server.job_dir(other) / "secret"),
         "runtime": str(runtime),
         "python": str(Path(pytest.__file__).parents[1]),
     }

@@ -27,6 +27,7 @@ AUDITED = (
     "user_limits",
     "idle_rule",
     "isolation",
+    "kept_files",
     "queue",
     "membership",
     "server_state",

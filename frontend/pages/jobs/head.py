@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from frontend.components.formats import counted, duration, joined, number, whole_s
+from frontend.components.formats import counted, data_size, duration, joined, number, whole_s
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.lifecycle import HOLDING, JobState
 from scheduler.core.spec.limits import STOP_SIGNALS
@@ -88,8 +88,14 @@ def _since(subject: Subject, words: str, at: str, after: str = "") -> TimePhrase
 
 def actions(subject: Subject) -> list[Action]:
     """Return what the reader may do with the job now, least drastic first."""
-    makers = {"restore": _restore, "suspend": _suspend, "resume": _resume, "cancel": _cancel}
-    order = ("restore", "resume", "suspend", "cancel")
+    makers = {
+        "restore": _restore,
+        "suspend": _suspend,
+        "resume": _resume,
+        "cancel": _cancel,
+        "discard": _discard,
+    }
+    order = ("restore", "resume", "suspend", "cancel", "discard")
     return [makers[key](subject) for key in order if key in subject.detail["actions"]]
 
 
@@ -143,6 +149,21 @@ def _restore(subject: Subject) -> Action:
         effect="It is as it was before: with its number, its place in the queue and its checkpoints.",
         keep="Not now",
         verb=f"Restore {subject.key}",
+    )
+
+
+def _discard(subject: Subject) -> Action:
+    directory = subject.detail["directory"]
+    size = data_size(directory["size_bytes"] if directory else 0)
+    return Action(
+        key="discard",
+        icon="trash-2",
+        label="Delete files",
+        title=f"Delete the files of {subject.job.name}?",
+        effect=f"{size} in its directory and its HOME go for good. Its log, its checkpoints and its page stay.",
+        keep="Keep them",
+        verb=f"Delete {size}",
+        danger=True,
     )
 
 

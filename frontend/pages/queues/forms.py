@@ -9,6 +9,7 @@ from scheduler.core.model.errors import SpecInvalid
 from scheduler.core.operations.idle import IdleAction
 from scheduler.core.spec.units import format_duration, parse_duration_s
 from scheduler.models.queue import Role
+from scheduler.services.queues.directories import KEEP_DAYS
 from scheduler.services.queues.idle import AFTER_S
 
 
@@ -123,6 +124,28 @@ class IsolationForm(ReasonedForm):
         """Put what the service refused at the fields it names."""
         for entry in error.errors:
             name = entry.pointer.strip("/")
+            self.add_error(name if name in self.fields else None, entry.detail)
+
+
+class FilesForm(ReasonedForm):
+    """How long the files of ended jobs are kept."""
+
+    prefix = "files"
+    keep_directories_days = forms.IntegerField(
+        min_value=KEEP_DAYS[0], max_value=KEEP_DAYS[1], label="Kept after the end of a job"
+    )
+    directories_most = forms.IntegerField(
+        min_value=1, required=False, label="All together at most", help_text="Beyond it the oldest go early."
+    )
+    user_directories_most = forms.IntegerField(
+        min_value=1, required=False, label="Of each user at most", help_text="Empty: no limit."
+    )
+    field_order = ("keep_directories_days", "directories_most", "user_directories_most", "reason")
+
+    def add_errors(self, error: SpecInvalid) -> None:
+        """Put what the service refused at the fields it names."""
+        for entry in error.errors:
+            name = entry.pointer.strip("/").removesuffix("_bytes")
             self.add_error(name if name in self.fields else None, entry.detail)
 
 

@@ -9,15 +9,17 @@ from django.http import HttpRequest, HttpResponseRedirect
 from frontend.components.happenings import Happening, happenings
 from frontend.components.viewer import now_utc
 from frontend.pages.queues.consequences import consequences
-from frontend.pages.queues.forms import IdleForm, IsolationForm, LimitsForm, QuotaForm
+from frontend.pages.queues.forms import FilesForm, IdleForm, IsolationForm, LimitsForm, QuotaForm
 from frontend.pages.queues.sent import Sent, SentContext
 from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.core.spec.units import format_duration
 from scheduler.models import Event, Queue
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.queues.rows import SiblingRow
+from scheduler.selectors.queues.stored import Stored, queue_stored
 from scheduler.selectors.queues.tree import queue_siblings
 from scheduler.selectors.visibility import Actor
+from scheduler.services.queues.directories import queue_keep_directories
 from scheduler.services.queues.idle import queue_set_idle
 from scheduler.services.queues.isolation import queue_demand_isolation
 from scheduler.services.queues.quotas import Move, Quota, queue_change_quota
@@ -25,8 +27,9 @@ from scheduler.services.queues.user_limits import queue_limit_users
 from scheduler.whatif.quota_forecast import quota_forecast
 
 CHANGES_SHOWN = 10
-TabForm = LimitsForm | IdleForm | IsolationForm
-CHANGE_KINDS = ("quota", "user_limits", "idle_rule", "isolation")
+TabForm = LimitsForm | IdleForm | IsolationForm | FilesForm
+CHANGE_KINDS = ("quota", "user_limits", "idle_rule", "isolation", "kept_files")
+GIB = 2**30
 
 
 class SiblingField(SiblingRow):
@@ -47,6 +50,8 @@ class QuotaTab(TypedDict):
     limits_form: LimitsForm
     idle_form: IdleForm
     isolation_form: IsolationForm
+    files_form: FilesForm
+    stored: Stored
 
 
 def quota_context(user: Actor, queue: Queue, sent: SentContext) -> QuotaTab:
@@ -67,6 +72,8 @@ def quota_context(user: Actor, queue: Queue, sent: SentContext) -> QuotaTab:
         "idle_form": sent.get("idle_form") or IdleForm(initial=_idle(queue)),
         "isolation_form": sent.get("isolation_form")
         or IsolationForm(initial={"isolation": queue.isolation, "version": queue.version}),
+        "files_form": sent.get("files_form") or FilesForm(initial=_files(queue)),
+        "stored": queue_stored(queue),
     }
 
 
@@ -82,6 +89,15 @@ def _limits(queue: Queue) -> dict[str, object]:
 def _idle(queue: Queue) -> dict[str, object]:
     after = "" if queue.idle_after_s is None else format_duration(queue.idle_after_s)
     return {"after": after, "action": queue.idle_action, "version": queue.version}
+
+
+def _files(queue: Queue) -> dict[str, object]:
+    most = {
+        "directories_most": queue.directories_most_bytes,
+        "user_directories_most": queue.user_directories_most_bytes,
+    }
+    shown = {name: None if value is None else -(-value // GIB) for name, value in most.items()}
+    return {**shown, "keep_directories_days": queue.keep_directories_days, "version": queue.version}
 
 
 def quota_sent(request: HttpRequest, queue: Queue) -> Sent:
@@ -195,6 +211,27 @@ def isolation_sent(request: HttpRequest, queue: Queue) -> Sent:
     return _sent(request, queue, form, save, said)
 
 
+def files_sent(request: HttpRequest, queue: Queue) -> Sent:
+    """Save how long files of ended jobs are kept."""
+    form = FilesForm(request.POST)
+
+    def save() -> None:
+        values = form.cleaned_data
+        most, of_user = values["directories_most"], values["user_directories_most"]
+        queue_keep_directories(
+            actor=request.user,
+            queue=queue,
+            keep_directories_days=values["keep_directories_days"],
+            directories_most_bytes=None if most is None else most * GIB,
+            user_directories_most_bytes=None if of_user is None else of_user * GIB,
+            reason=values["reason"],
+            expected_version=values["version"],
+            at=now_utc(),
+        )
+
+    return _sent(request, queue, form, save, f"{queue.name} keeps files of ended jobs like this from now on.")
+
+
 def _sent(request: HttpRequest, queue: Queue, form: TabForm, save: Callable[[], None], said: str) -> Sent:
     """Save what a form holds, or show it again with what is wrong."""
     if not form.is_valid():
@@ -215,4 +252,6 @@ def _sent(request: HttpRequest, queue: Queue, form: TabForm, save: Callable[[], 
 def _again(form: TabForm) -> SentContext:
     if isinstance(form, IsolationForm):
         return {"isolation_form": form}
+    if isinstance(form, FilesForm):
+        return {"files_form": form}
     return {"limits_form": form} if isinstance(form, LimitsForm) else {"idle_form": form}

@@ -7,7 +7,7 @@ from django import forms
 from django.http import HttpResponseBase
 
 from frontend.pages.queues.consequences import Consequences
-from frontend.pages.queues.forms import IdleForm, IsolationForm, LimitsForm, MemberForm, QuotaForm
+from frontend.pages.queues.forms import FilesForm, IdleForm, IsolationForm, LimitsForm, MemberForm, QuotaForm
 
 
 class SentContext(TypedDict, total=False):
@@ -15,7 +15,7 @@ class SentContext(TypedDict, total=False):
 
     Keys:
         form: A new queue.
-        quota_form, limits_form, idle_form, isolation_form, member_form: As sent, with what is wrong.
+        quota_form, limits_form, idle_form, isolation_form, files_form, member_form: As sent, with what is wrong.
         taken: Quotas of sibling queues as typed, by queue.
         consequences: What the quota would do.
         conflict: Why it was not saved.
@@ -26,6 +26,7 @@ class SentContext(TypedDict, total=False):
     limits_form: LimitsForm
     idle_form: IdleForm
     isolation_form: IsolationForm
+    files_form: FilesForm
     member_form: MemberForm
     taken: dict[int, str]
     consequences: Consequences

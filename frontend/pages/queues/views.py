@@ -10,7 +10,7 @@ from frontend.components.viewer import QUEUE_COOKIE, viewer_zone
 from frontend.pages.queues.creation import queue_form, queue_sent
 from frontend.pages.queues.members import member_removed, member_sent, members_context
 from frontend.pages.queues.overview import overview_context
-from frontend.pages.queues.quota import idle_sent, isolation_sent, limits_sent, quota_context, quota_sent
+from frontend.pages.queues.quota import files_sent, idle_sent, isolation_sent, limits_sent, quota_context, quota_sent
 from frontend.pages.queues.ranges import asked_range, range_links
 from frontend.pages.queues.sent import Sent
 from frontend.pages.queues.use import usage_context
@@ -31,6 +31,7 @@ SENT_TO = {
     "limits": "quota",
     "idle": "quota",
     "isolation": "quota",
+    "files": "quota",
     "member": "members",
     "remove": "members",
 }
@@ -78,6 +79,7 @@ def queue(request: HttpRequest, name: str) -> HttpResponseBase:
         "limits": limits_sent,
         "idle": idle_sent,
         "isolation": isolation_sent,
+        "files": files_sent,
         "member": member_sent,
     }
     sent = send.get(doing, member_removed)(request, shown)

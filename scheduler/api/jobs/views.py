@@ -33,6 +33,7 @@ from scheduler.selectors.visibility import require_job
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
 from scheduler.services.jobs.change import job_change
 from scheduler.services.jobs.check import job_check_dry, job_checked
+from scheduler.services.jobs.directory import job_discard
 from scheduler.services.jobs.priority import job_reprioritise
 from scheduler.services.jobs.restore import job_restore
 from scheduler.services.jobs.submit import jobs_store
@@ -197,6 +198,17 @@ class JobRestore(_JobAction):
     def post(self, request: Request, job: str) -> Response:
         """Take the cancel of a job that waited back, within 10 minutes; it keeps its number and its place."""
         return self.act(request, job, job_restore)
+
+
+class JobDiscard(_JobAction):
+    """Free the space that an ended job takes."""
+
+    @extend_schema(
+        operation_id="job_discard", summary="Remove a job's directory", request=None, responses={200: JobDocument}
+    )
+    def post(self, request: Request, job: str) -> Response:
+        """Remove the directory of a job that has ended, for good; a server does it within a minute or so."""
+        return self.act(request, job, job_discard)
 
 
 class PriorityBody(Body):

@@ -26,6 +26,7 @@ from scheduler.selectors.queues.tree import queue_detail, queue_list
 from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import require_queue
 from scheduler.services.queues.create import queue_create
+from scheduler.services.queues.directories import KEEP_DAYS, MOST_BYTES, queue_keep_directories
 from scheduler.services.queues.idle import AFTER_S, queue_set_idle
 from scheduler.services.queues.isolation import queue_demand_isolation
 from scheduler.services.queues.members import membership_remove, membership_set
@@ -34,7 +35,7 @@ from scheduler.services.queues.user_limits import queue_limit_users
 from scheduler.whatif.quota_forecast import quota_forecast
 
 MOST_GPUS = 10_000_000
-RESERVED = frozenset({"members", "forecast", "limits", "usage", "loans", "idle", "isolation", "secrets"})
+RESERVED = frozenset({"members", "forecast", "limits", "usage", "loans", "idle", "isolation", "secrets", "files"})
 
 
 class QueueBody(Body):
@@ -117,6 +118,29 @@ class IsolationBody(Body):
     isolation = serializers.ChoiceField(
         choices=list(LEVELS),
         help_text="files: jobs of other queues cannot open its files; user: a unix user of its own; full: both.",
+    )
+    reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
+
+
+class KeptFilesBody(Body):
+    """How long a queue keeps the directories of ended jobs; a field that is missing stays as it is."""
+
+    keep_directories_days = serializers.IntegerField(
+        min_value=KEEP_DAYS[0], max_value=KEEP_DAYS[1], required=False, help_text="Days after the end of a job."
+    )
+    directories_most_bytes = serializers.IntegerField(
+        min_value=MOST_BYTES[0],
+        max_value=MOST_BYTES[1],
+        allow_null=True,
+        required=False,
+        help_text="Of all jobs together; beyond it the oldest go early; null: no limit.",
+    )
+    user_directories_most_bytes = serializers.IntegerField(
+        min_value=MOST_BYTES[0],
+        max_value=MOST_BYTES[1],
+        allow_null=True,
+        required=False,
+        help_text="The same for the jobs of each user; null: no limit.",
     )
     reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
 
@@ -298,6 +322,27 @@ class Isolation(ApiView):
     def patch(self, request: Request, name: str) -> Response:
         """Demand it from the next round on, for the queue and all below it. Nothing is stopped. Leads of the queue."""
         return _changed(request, name, IsolationBody, queue_demand_isolation, columns=("isolation",))
+
+
+class KeptFiles(ApiView):
+    """How long a queue keeps the directories of ended jobs, and how much they may take."""
+
+    rules = {"PATCH": WRITE_QUEUES}
+    versioned = frozenset({"PATCH"})
+
+    @extend_schema(
+        operation_id="queue_keep_files",
+        summary="Keep files of ended jobs",
+        request=KeptFilesBody,
+        responses={200: QueueDocument},
+        examples=[
+            OpenApiExample("Two weeks", {"keep_directories_days": 14, "reason": "Disk is full."}, request_only=True)
+        ],
+    )
+    def patch(self, request: Request, name: str) -> Response:
+        """Say it for the jobs of the queue itself. Jobs that have not ended keep all. Leads of the queue."""
+        columns = ("keep_directories_days", "directories_most_bytes", "user_directories_most_bytes")
+        return _changed(request, name, KeptFilesBody, queue_keep_directories, columns=columns)
 
 
 class Members(ApiView):

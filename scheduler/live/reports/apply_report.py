@@ -51,7 +51,14 @@ _LOOKED_AT = (
         f"attempt__job__{name}"
         for name in (
             *("state", "wanted", "event_count", "first_started_at", "step", "total_steps", "loss", "steps_per_s"),
-            *("checkpoint_attempt_id", "checkpoint_name", "checkpoint_step", "checkpoint_at", "progress_at"),
+            *(
+                "checkpoint_attempt_id",
+                "checkpoint_name",
+                "checkpoint_step",
+                "checkpoint_at",
+                "progress_at",
+                "directory_bytes",
+            ),
         )
     ),
 )

@@ -18,6 +18,8 @@ from scheduler.services.jobs.state import job_transition
 from scheduler.services.many_rows import RowChange, rows_update
 
 Row = Attempt | GangMember | Job
+# The size of a job's directory is written when it has changed by more than this part of it, or so many bytes.
+DIRECTORY_PARTS, DIRECTORY_BYTES = 50, 65_536
 
 
 @dataclass(slots=True)
@@ -88,9 +90,22 @@ def progress_take(
     if of_attempt:
         writes.of_attempts.append((attempt.pk, of_attempt))
     if of_job:
-        writes.of_jobs.append((job.pk, of_job | {"progress_at": at}))
+        of_job["progress_at"] = at
+    of_job |= changed_columns(job, _directory(job, said))
+    if of_job:
+        writes.of_jobs.append((job.pk, of_job))
     if of_attempt or of_job:
         touch_job(job.pk)
+
+
+def _directory(job: Job, said: AttemptReport) -> dict[str, Any]:
+    """Return the size of the job's directory where it differs enough from what is known, or is the last one told."""
+    told, known = said.directory_bytes, job.directory_bytes
+    if told is None:
+        return {}
+    if known is None or said.phase == "ended" or abs(told - known) > max(known // DIRECTORY_PARTS, DIRECTORY_BYTES):
+        return {"directory_bytes": told}
+    return {}
 
 
 def _first(kept: int | None, said: int | None) -> int | None:

@@ -247,6 +247,7 @@ def _attempt(lease: Lease, *, memory_bytes: int) -> AttemptWanted:
     return AttemptWanted(
         attempt_id=attempt.id,
         job_id=attempt.job_id,
+        number=attempt.number,
         queue_id=attempt.job.queue_id,
         wanted=WANTED[attempt.wanted],
         generation=lease.generation,

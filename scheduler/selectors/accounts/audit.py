@@ -20,6 +20,8 @@ KINDS = {
     "user_limits": "limits of users",
     "idle_rule": "what becomes of idle jobs",
     "isolation": "the demand on servers",
+    "kept_files": "how long files are kept",
+    "directory_removal": "the removal of a job's files",
     "queue": "a queue",
     "membership": "a member",
     "settings": "the settings",

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -17,7 +17,7 @@ from scheduler.selectors.jobs.explain import job_explain, round_of_wait
 from scheduler.selectors.jobs.history import attempt_row, job_events, job_series, job_timeline
 from scheduler.selectors.jobs.kept import job_kept
 from scheduler.selectors.jobs.restoring import restored_state
-from scheduler.selectors.jobs.rows import JobAction, JobDetail, JobRow
+from scheduler.selectors.jobs.rows import Directory, JobAction, JobDetail, JobRow
 from scheduler.selectors.rows import Json
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, Actor, access_of, jobs_visible, may_act_on_job
@@ -167,6 +167,7 @@ def job_detail(user: Actor, job: Job, access: Access | None = None) -> JobDetail
         else None,
         "keeps_work": kept.keeps_work,
         "kept": kept.sentence,
+        "directory": directory_row(job),
         "attempt": attempt_row(newest) if newest else None,
         "num_events": job.event_count,
         "actions": _actions(user, job, access),
@@ -184,16 +185,32 @@ def spec_shown(user: Actor, job: Job, access: Access | None = None) -> Json:
     return spec
 
 
+def directory_row(job: Job) -> Directory | None:
+    """Return the directory of a job as plain JSON data; None for a job that has none."""
+    if job.directory_bytes is None:
+        return None
+    kept_until = job.ended_at and job.ended_at + timedelta(days=job.queue.keep_directories_days)
+    return {
+        "size_bytes": job.directory_bytes,
+        "kept_until": iso(kept_until),
+        "removal_at": iso(job.directory_removal_at),
+        "removed_at": iso(job.directory_removed_at),
+    }
+
+
 def _newest_attempt(job: Job) -> Attempt | None:
     attempts = Attempt.objects.filter(job=job).order_by("-number")
     return attempts.prefetch_related("leases__server", "leases__gpus__gpu").first()
 
 
 def _actions(user: Actor, job: Job, access: Access) -> list[JobAction]:
-    """Return what ``user`` may do with the job now: cancel, suspend, resume, restore."""
-    if restored_state(job, timezone.now()) is not None:
-        return ["restore"] if may_act_on_job(user, job, access) else []
-    if JobState(job.state) in TERMINAL or job.wanted == "cancel" or not may_act_on_job(user, job, access):
+    """Return what ``user`` may do with the job now: cancel, suspend, resume, restore, discard its directory."""
+    if not may_act_on_job(user, job, access):
+        return []
+    if JobState(job.state) in TERMINAL:
+        found: list[JobAction] = ["restore"] if restored_state(job, timezone.now()) is not None else []
+        return [*found, "discard"] if job.directory_bytes is not None and job.directory_removal_at is None else found
+    if job.wanted == "cancel":
         return []
     return ["cancel", "resume" if job.wanted == "suspend" else "suspend"]
 

@@ -13,7 +13,7 @@ from scheduler.core.operations.kept import KEEPS_WORK
 from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.selectors.rows import Json, Moment, NamedJob, one_of
 
-JobAction = Literal["cancel", "suspend", "resume", "restore"]
+JobAction = Literal["cancel", "suspend", "resume", "restore", "discard"]
 
 
 class SeatRow(TypedDict):
@@ -125,6 +125,15 @@ class Checkpoint(TypedDict):
     at: Moment | None
 
 
+class Directory(TypedDict):
+    """What the job keeps in the shared directory, at every attempt."""
+
+    size_bytes: Annotated[int, "With its HOME, as last measured."]
+    kept_until: Annotated[Moment | None, "null while the job has not ended."]
+    removal_at: Annotated[Moment | None, "Since when it is to be removed."]
+    removed_at: Annotated[Moment | None, "When it was gone."]
+
+
 class JobDetail(JobRow):
     """Everything about one job."""
 
@@ -150,6 +159,7 @@ class JobDetail(JobRow):
         "unknown: it has run and told of no checkpoint, so what it saves itself is not known. null before it has run.",
     ]
     kept: Annotated[str, "What is kept of its work and what its end would lose, in words; empty before it has run."]
+    directory: Annotated[Directory | None, "null for a job that never started."]
     attempt: Annotated[AttemptRow | None, "The newest one."]
     num_events: int
     actions: Annotated[list[JobAction], "What you may do with it now."]

@@ -26,6 +26,9 @@ class QueueRow(TypedDict):
     idle_after_s: Annotated[int | None, "How long its jobs may hold GPUs without using them; null: never checked."]
     idle_action: Annotated[str, one_of(IdleAction), "What becomes of them then, beside that it is told."]
     isolation: Annotated[str, "How far apart a server must keep jobs for those of the queue to start there."]
+    keep_directories_days: Annotated[int, "Days for which the directory of a job is kept after its end."]
+    directories_most_bytes: Annotated[int | None, "Of all together; beyond it the oldest go early; null: no limit."]
+    user_directories_most_bytes: Annotated[int | None, "The same for the jobs of each user; null: no limit."]
     version: Annotated[int, "The number in the ETag."]
     role: Annotated[str, one_of(Role), "Yours, here or from above."]
     may_submit: bool

@@ -20,6 +20,7 @@ CHANGES = {
     "user_limits": "The limit for users",
     "idle_rule": "The rule for idle jobs",
     "isolation": "The demand on servers",
+    "kept_files": "How long files are kept",
 }
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.contrib.sessions.models import Session
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from scheduler.models import Event, IdempotencyKey, Job, Round, Scenario, ShadowScore, Trial, UsageHour
 from scheduler.models.job import ENDED
@@ -27,7 +27,7 @@ class Kept:
         name: Key of the kind.
         title: What an admin reads.
         days: Age at which rows go; None where each row says so itself.
-        setting: Environment variable that sets it; empty where none does.
+        setting: Environment variable that sets it, or column of each queue; empty where none does.
         rows: Rows that can go by age at all.
         age: Column that the age is counted from.
         note: What goes with them, or what stays of them.
@@ -57,7 +57,10 @@ def policy() -> tuple[Kept, ...]:
             title="Ended jobs",
             days=jobs,
             setting="KEEP_JOBS_DAYS",
-            rows=Job.objects.filter(state__in=ENDED),
+            # Not before its directory is gone: only the row knows of it.
+            rows=Job.objects.filter(state__in=ENDED).filter(
+                Q(directory_bytes=None) | Q(directory_removed_at__isnull=False)
+            ),
             age="ended_at",
             note="with attempts, leases, events and estimates; GPU-hours and counts by day stay",
         ),
@@ -69,6 +72,15 @@ def policy() -> tuple[Kept, ...]:
             rows=UsageHour.objects.filter(num_hours=1),
             age="hour",
             note="of each user in each queue; then by the day, for ever",
+        ),
+        Kept(
+            name="directories",
+            title="Directories of ended jobs",
+            days=None,
+            setting="keep_directories_days",
+            rows=Job.objects.filter(state__in=ENDED, directory_bytes__isnull=False, directory_removed_at=None),
+            age="ended_at",
+            note="in the shared directory; each queue says how long, 30 days unless it is changed",
         ),
         Kept(
             name="rounds",

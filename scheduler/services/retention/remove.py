@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from scheduler.services.code.collect import code_chunk_remove
+from scheduler.services.retention.directories import directories_chunk_remove
 from scheduler.services.retention.hours import hours_chunk_merge
 from scheduler.services.retention.jobs import jobs_chunk_remove
 from scheduler.services.retention.policy import Kept, policy
@@ -18,7 +19,12 @@ def _code_chunk_remove(kept: Kept, *, at: datetime) -> int:
     return code_chunk_remove(kept.old(at), at=at)
 
 
-OWN_WAY = {"jobs": jobs_chunk_remove, "usage_hours": hours_chunk_merge, "code": _code_chunk_remove}
+OWN_WAY = {
+    "jobs": jobs_chunk_remove,
+    "directories": directories_chunk_remove,
+    "usage_hours": hours_chunk_merge,
+    "code": _code_chunk_remove,
+}
 
 
 def old_rows_remove(*, at: datetime, go_on: Callable[[], bool]) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """The folder of a job is there, whole, before its first process starts, whatever is killed on the way."""
 
+import json
 import multiprocessing
 import os
 import signal
@@ -8,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from agents.files.atomic import open_directory
-from agents.files.code_unpack import MARK, PARTIAL, UnpackFailed, code_unpack
+from agents.files.code_unpack import UnpackFailed
+from agents.files.job_dir import LAID_FILE
+from agents.files.job_hold import Hold
+from agents.supervisor.unpacking import folder_lay_out
 from tests.support.agents.code import blob_of, store_put
-from tests.support.agents.server import AgentServer, script, wait_for, wanted
+from tests.support.agents.server import AgentServer, attempt_id, script, wait_for, wanted
 
 FILES = {
     "train.py": b"import json, pkg.model\nprint(len(open('data/train.bin', 'rb').read()), pkg.model.SIZE)\n",
@@ -28,24 +31,21 @@ class Place:
     """A shared directory with a folder in its store, and the directory of one job."""
 
     def __init__(self, path: Path) -> None:
-        self.shared, self.holder = path / "shared", path / "job"
-        self.holder.mkdir()
+        self.shared = path / "shared"
         self.digest = store_put(self.shared, FILES, executable="run.sh")
+        self.job = attempt_id()
+        self.around = self.shared / "jobs" / self.job
+        self.root = self.around / "dir"
         self.said: list[str] = []
 
-    def unpack(self, uid: int | None = None) -> None:
-        """Unpack it once more."""
-        shared_fd, holder_fd = open_directory(str(self.shared)), open_directory(str(self.holder))
-        try:
-            code_unpack(shared_fd, holder_fd, "dir", digest=self.digest, uid=uid, says=self.said.append)
-        finally:
-            os.close(shared_fd)
-            os.close(holder_fd)
+    def unpack(self, number: int = 1, uid: int | None = None) -> None:
+        """Lay it out for an attempt."""
+        order = wanted((), job_id=self.job, code=self.digest)
+        folder_lay_out(str(self.shared), order, Hold(1, number), uid=uid, says=self.said.append)
 
     def found(self) -> dict[str, bytes]:
         """Return the files of the job."""
-        root = self.holder / "dir"
-        return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+        return {str(path.relative_to(self.root)): path.read_bytes() for path in self.root.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
@@ -56,12 +56,12 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_folder_belongs_to_the_user_of_the_job(place: Place) -> None:
-    """All of it, and nothing beside it: the mark and the lock stay ours."""
+    """All of it, and of what lies beside it HOME alone: the marks and the lock stay ours."""
     place.unpack(uid=50_123)
-    root = place.holder / "dir"
+    root, home = place.root, place.around / "home"
 
-    assert {path.lstat().st_uid for path in [root, *root.rglob("*")]} == {50_123}
-    assert {path.lstat().st_uid for path in place.holder.iterdir() if path != root} == {0}
+    assert {path.lstat().st_uid for path in [home, root, *root.rglob("*")]} == {50_123}
+    assert {path.lstat().st_uid for path in place.around.iterdir() if path not in (root, home)} == {0}
 
 
 def hold_back(place: Place, content: bytes) -> Path:
@@ -73,23 +73,22 @@ def hold_back(place: Place, content: bytes) -> Path:
 
 
 def test_files_are_as_they_were_sent(place: Place) -> None:
-    """Content, mode, folders; an empty directory of that name gives way."""
-    (place.holder / "dir").mkdir()
+    """Content, mode, folders."""
     place.unpack()
 
     assert place.found() == FILES
-    assert os.access(place.holder / "dir/run.sh", os.X_OK)
-    assert not os.access(place.holder / "dir/train.py", os.X_OK)
+    assert os.access(place.root / "run.sh", os.X_OK)
+    assert not os.access(place.root / "train.py", os.X_OK)
     assert place.said == ["unpacking 6 files, 4.8 MiB"]
 
 
 def test_second_start_finds_what_the_job_made_of_it(place: Place) -> None:
     """Unpacked once for each job: what it changed, added and removed stays so."""
     place.unpack()
-    (place.holder / "dir/train.py").write_text("changed")
-    (place.holder / "dir/data/train.bin").unlink()
-    (place.holder / "dir/out").write_text("kept")
-    place.unpack()
+    (place.root / "train.py").write_text("changed")
+    (place.root / "data/train.bin").unlink()
+    (place.root / "out").write_text("kept")
+    place.unpack(number=2)
 
     assert place.found()["train.py"] == b"changed"
     assert place.found()["out"] == b"kept"
@@ -102,25 +101,25 @@ def test_kill_while_unpacking_leaves_nothing_half_used(place: Place) -> None:
     blob = hold_back(place, FILES["pkg/model.py"])
     process = fork.Process(target=place.unpack)
     process.start()
-    wait_for("some files", lambda: (place.holder / PARTIAL / "data/train.bin").exists())
+    wait_for("some files", lambda: list(place.around.glob(".new.*/data/train.bin")))
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     process.join()
 
-    assert not (place.holder / "dir").exists()
-    assert not (place.holder / MARK).exists()
+    assert not place.root.exists()
+    assert not (place.around / LAID_FILE).exists()
     blob.unlink()
     blob.write_bytes(FILES["pkg/model.py"])
-    place.unpack()
+    place.unpack(number=2)
     assert place.found() == FILES
-    assert not (place.holder / PARTIAL).exists()
 
 
 def test_kill_between_mark_and_name_is_mended(place: Place) -> None:
     """A whole folder that has not got its name yet gets it; nothing is copied again."""
     place.unpack()
-    os.rename(place.holder / "dir", place.holder / PARTIAL)
-    place.unpack()
+    staged = json.loads((place.around / LAID_FILE).read_bytes())["staged"]
+    os.rename(place.root, place.around / staged)
+    place.unpack(number=2)
 
     assert place.found() == FILES
     assert len(place.said) == 1
@@ -158,7 +157,7 @@ def test_damage_is_told_with_the_name(place: Place, harm: object, told: str) -> 
     with pytest.raises(UnpackFailed, match=told):
         place.unpack()
 
-    assert not (place.holder / "dir").exists()
+    assert not place.root.exists()
 
 
 @pytest.fixture
@@ -187,11 +186,15 @@ def test_job_that_is_cancelled_while_it_unpacks_never_starts(server: AgentServer
     blob = blob_of(server.config.shared_dir, FILES["pkg/model.py"])
     blob.unlink()
     os.mkfifo(blob)
-    order = wanted(script("print('started')"), code=digest)
+    order, jobs = wanted(script("print('started')"), code=digest), server.config.shared_dir / "jobs"
     server.send(order)
-    wait_for("unpacking", lambda: (server.directory(order) / PARTIAL / "data/train.bin").exists())
+    wait_for("unpacking", lambda: list(jobs.glob("*/.new.*/data/train.bin")))
     server.generation += 1
-    server.orders = {order.attempt_id: wanted(order.command, code=digest, attempt_id=order.attempt_id, wanted="cancel")}
+    server.orders = {
+        order.attempt_id: wanted(
+            order.command, code=digest, job_id=order.job_id, attempt_id=order.attempt_id, wanted="cancel"
+        )
+    }
     server.renew()
     report = server.wait_phase(order, "ended")
 

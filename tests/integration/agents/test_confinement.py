@@ -50,13 +50,16 @@ def trying(act):
         return "done"
     except OSError as error:
         return type(error).__name__
-here = os.path.dirname(os.getcwd())
+here = os.path.dirname(os.environ["CLUSTERWEB_REPORT_FILE"])
+jobs = os.path.dirname(os.path.dirname(os.getcwd()))
 parent = os.getppid()
 places = %s
 answers = {
     "own launch": trying(lambda: open(here + "/launch.json").read()),
     "own limits": trying(lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0))),
     "own work": trying(lambda: open("mine", "w").write("")),
+    "own home": trying(lambda: open(os.environ["HOME"] + "/.rc", "w").write("")),
+    "own scratch": trying(lambda: open(os.environ["CLUSTERWEB_SCRATCH_DIR"] + "/s", "w").write("")),
     "own checkpoints": trying(lambda: open(here + "/checkpoints/c", "w").write("")),
     "own report": trying(lambda: open(here + "/reports.jsonl", "a").write("")),
     "temporary": trying(lambda: tempfile.TemporaryFile()),
@@ -69,6 +72,9 @@ answers = {
     "change dataset": trying(lambda: open(places["dataset"], "a").write("")),
     "agent's state": trying(lambda: os.listdir(places["state"])),
     "other attempt": trying(lambda: open(places["other"]).read()),
+    "other jobs": trying(lambda: os.listdir(jobs)),
+    "beside its directory": trying(lambda: open(os.path.dirname(os.getcwd()) + "/laid.json", "w").write("{}")),
+    "its directory itself": trying(lambda: os.rename(os.getcwd(), os.getcwd() + "-moved")),
     "other attempts": trying(lambda: os.listdir(os.path.dirname(here))),
     "configuration": trying(lambda: open(places["code"] + "/Makefile").read()),
     "home": trying(lambda: os.listdir(os.path.expanduser("~root"))),
@@ -86,7 +92,7 @@ print(json.dumps(answers))
 """
 MAY = {
     *("own launch", "own work", "own checkpoints", "own report", "temporary", "process", "shared memory"),
-    *("dataset", "results", "own limits"),
+    *("dataset", "results", "own limits", "own home", "own scratch"),
 }
 
 
@@ -100,7 +106,7 @@ def test_job_reaches_its_own_files_and_no_others(server: AgentServer, opened: Pa
         "dataset": str(opened / "set.txt"),
         "results": str(opened / "results"),
         "state": str(server.config.state_dir),
-        "other": str(server.config.attempts_dir / other.attempt_id / "work" / "secret"),
+        "other": str(server.job_dir(other) / "secret"),
         "code": str(Path(__file__).parents[3]),
         "pid": os.getpid(),
     }

@@ -162,7 +162,7 @@ def test_daemon_dies_with_its_job(server: AgentServer) -> None:
     report = server.wait_phase(order, "ended")
 
     assert report.end_cause == "completed"
-    assert (server.directory(order) / "work" / "daemon").exists()
+    assert (server.job_dir(order) / "daemon").exists()
     assert marked(order.attempt_id) == []
 
 
@@ -177,7 +177,7 @@ def test_daemon_that_hides_its_environment_dies_with_its_job(server: AgentServer
     order = wanted(script(text))
     server.send(order)
     server.wait_phase(order, "ended")
-    pid = int((server.directory(order) / "work" / "pid").read_text())
+    pid = int((server.job_dir(order) / "pid").read_text())
 
     assert not psutil.pid_exists(pid)
 
@@ -193,7 +193,7 @@ def test_daemon_that_hides_dies_even_when_its_supervisor_was_killed(server: Agen
     )
     order = wanted(script(text))
     server.send(order)
-    path = server.directory(order) / "work" / "pid"
+    path = server.job_dir(order) / "pid"
     pid = int(str(wait_for("the daemon", lambda: path.exists() and path.read_text())))
     assert str(pid) in Path(groups_of_host()[0], order.attempt_id, "cgroup.procs").read_text().split()
 
@@ -204,11 +204,11 @@ def test_daemon_that_hides_dies_even_when_its_supervisor_was_killed(server: Agen
     assert not Path(groups_of_host()[0], order.attempt_id).exists()
 
 
-@pytest.mark.parametrize("what", ["os.environ['HOME']", "os.path.dirname(os.environ['HOME'])"], ids=["work", "all"])
+@pytest.mark.parametrize("what", ["CLUSTERWEB_JOB_DIR", "CLUSTERWEB_REPORT_FILE"], ids=["job", "attempt"])
 def test_job_that_deletes_its_directory_still_ends(server: AgentServer, what: str) -> None:
-    """Its working directory, or everything of the attempt: the end is told and the newest log is kept."""
+    """All of its job, or everything of the attempt: the end is told and the newest log is kept."""
     text = (
-        f"import os,shutil,time\nwhat={what}\nfor _ in range(1000):\n"
+        f"import os,shutil,time\nwhat=os.path.dirname(os.environ[{what!r}])\nfor _ in range(1000):\n"
         "  try:\n    shutil.rmtree(what)\n    break\n"
         "  except OSError: pass\n"  # the supervisor has just written a file there
         "time.sleep(1.5)\nprint('the directory is gone')"
@@ -224,7 +224,7 @@ def test_job_that_deletes_its_directory_still_ends(server: AgentServer, what: st
 def test_job_that_puts_directories_in_the_way_still_ends(server: AgentServer) -> None:
     """A directory where the state file should be does not stop the supervisor."""
     text = (
-        "import os,time;d=os.path.dirname(os.environ['HOME']);time.sleep(0.5)\n"
+        "import os,time;d=os.path.dirname(os.environ['CLUSTERWEB_REPORT_FILE']);time.sleep(0.5)\n"
         "for n in ('state.json','request.json','control.json'):\n"
         "  if os.path.exists(d+'/'+n): os.unlink(d+'/'+n)\n  os.mkdir(d+'/'+n)\n"
     )
@@ -311,7 +311,7 @@ def test_file_larger_than_the_disk_grant_is_refused_to_the_job(server: AgentServ
     server.send(order)
     server.wait_phase(order, "ended")
 
-    assert (server.directory(order) / "work" / "f").stat().st_size <= 20 * MIB
+    assert (server.job_dir(order) / "f").stat().st_size <= 20 * MIB
     assert os.path.exists(server.directory(order))
 
 

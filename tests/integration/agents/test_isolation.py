@@ -108,7 +108,7 @@ def trying(act):
         return str(act() or "done")
     except OSError as error:
         return type(error).__name__
-here = os.path.dirname(os.getcwd())
+here = os.path.dirname(os.environ["CLUSTERWEB_REPORT_FILE"])
 attempts = os.path.dirname(here)
 state = %r
 print(json.dumps({
@@ -231,8 +231,8 @@ def test_job_passes_a_closed_folder_and_sees_nothing_else_in_it(place: Path, war
 
         assert report.end_cause == "completed"
         assert server.mail.newest[1].isolation.split("+")[0] == "user"
-        work = str(server.directory(job) / "work")
-        assert found == {"uid": UID, "names": ["shared"], "cwd": work, "own": ["sees.py"]}
+        work = str(server.job_dir(job))
+        assert found == {"uid": UID, "names": ["shared", "state"], "cwd": work, "own": ["sees.py"]}
         assert server.supervisor(job).pid  # outside, with all of the folder
         assert (closed / "secret").exists()
     finally:

@@ -89,7 +89,9 @@ def test_job_gets_what_was_promised_and_nothing_of_ours(server: AgentServer) -> 
     said = json.loads(server.log(order))
     directory = server.directory(order)
 
-    assert said["cwd"] == said["env"]["HOME"] == str(directory / "work")
+    assert said["cwd"] == said["env"]["CLUSTERWEB_JOB_DIR"] == str(server.job_dir(order))
+    assert said["env"]["HOME"] == str(server.job_dir(order).with_name("home"))
+    assert said["env"]["CLUSTERWEB_SCRATCH_DIR"] == str(server.config.state_dir / "scratch" / order.attempt_id)
     assert said["file"] == "some data"
     assert said["env"]["SEED"] == "7"
     assert said["env"]["OMP_NUM_THREADS"] == "9"

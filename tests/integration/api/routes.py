@@ -113,6 +113,7 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "post-api-queue-forecast": {"quota_gpus": 5},
         "patch-api-queue-limits": {"user_max_gpus": 2, "reason": "deadline"},
         "patch-api-queue-idle": {"idle_after_s": 7200, "idle_action": "suspend", "reason": "others wait"},
+        "patch-api-queue-files": {"keep_directories_days": 14, "reason": "disk is full"},
         "patch-api-queue-isolation": {"isolation": "user", "reason": "patients"},
         "put-api-member": {"role": "viewer"},
         "put-api-secret": {"value": "another-0123456789"},

@@ -42,6 +42,12 @@ FORMS: dict[str, dict[str, Any]] = {
         "idle-reason": "others wait",
         "idle-version": "1",
     },
+    "POST queue files": {
+        "do": "files",
+        "files-keep_directories_days": "14",
+        "files-reason": "disk is full",
+        "files-version": "1",
+    },
     "POST queue isolation": {
         "do": "isolation",
         "isolation-isolation": "user",

@@ -33,4 +33,4 @@ def launch_s(server: AgentServer, script: str, *, is_warm: bool) -> float:
     began_s = time.monotonic()
     server.send(order)
     server.wait_phase(order, "ended", within_s=120)
-    return float((server.directory(order) / "work" / "first").read_text()) - began_s
+    return float((server.job_dir(order) / "first").read_text()) - began_s

@@ -26,7 +26,6 @@ T = TypeVar("T")
 
 SERVER_ID = "s0123456789a"
 KEY = b"k" * 32
-JOB_ID = "01JD0000000000000000000J0B"
 _numbers = itertools.count(1)
 # Deadlines only end what hangs: on a busy machine all things take this many times as long as on a quiet one.
 PATIENCE = 4.0
@@ -35,7 +34,7 @@ SOME_IMPORT_TICKS = TICKS_PER_S // 2
 
 
 def attempt_id() -> str:
-    """Return an attempt id that no other test of this run uses."""
+    """Return an id of an attempt, or of a job, that no other test of this run uses."""
     return f"01JD{os.getpid():08d}{next(_numbers):014d}"
 
 
@@ -57,10 +56,10 @@ def script(text: str) -> tuple[str, ...]:
 
 
 def wanted(command: tuple[str, ...], **changes: object) -> AttemptWanted:
-    """Return an order to run a command on slot 0."""
+    """Return an order to run a command on slot 0, of a job of its own unless one is named."""
     order = AttemptWanted(
         attempt_id=attempt_id(),
-        job_id=JOB_ID,
+        job_id=attempt_id(),
         wanted="run",
         generation=1,
         gpu_indexes=(0,),
@@ -183,6 +182,10 @@ class AgentServer:
     def directory(self, order: AttemptWanted) -> Path:
         """Return the directory of an attempt."""
         return self.config.attempts_dir / order.attempt_id
+
+    def job_dir(self, order: AttemptWanted) -> Path:
+        """Return the directory of an attempt's job."""
+        return self.config.shared_dir / "jobs" / order.job_id / "dir"
 
     def log(self, order: AttemptWanted) -> str:
         """Return the log of an attempt as far as it is kept."""

@@ -141,6 +141,13 @@ ROWS = (
         Way("post-api-job-restore", does=409),
         Way("POST job-restore", does=302, refused=302),
     ),
+    Row("open the address of removing a directory", MEMBERS, page=Way("GET job-discard", does=302, refused=302)),
+    Row(  # it runs
+        "remove a job's directory",
+        MEMBERS,
+        Way("post-api-job-discard", does=409),
+        Way("POST job-discard", does=302, refused=302),
+    ),
     Row("be asked for a priority", MEMBERS, page=Way("GET job-reprioritise", refused=302)),
     Row(
         "change the priority of a job",
@@ -181,6 +188,7 @@ ROWS = (
     Row("set limits", LEADS, Way("patch-api-queue-limits"), Way("POST queue limits", does=302)),
     Row("set what idle jobs meet", LEADS, Way("patch-api-queue-idle"), Way("POST queue idle", does=302)),
     Row("demand isolation", LEADS, Way("patch-api-queue-isolation"), Way("POST queue isolation", does=302)),
+    Row("say how long files are kept", LEADS, Way("patch-api-queue-files"), Way("POST queue files", does=302)),
     Row("read the use of a queue", IN_QUEUE, Way("get-api-queue-usage")),
     Row("read the loans of a queue", IN_QUEUE, Way("get-api-queue-loans")),
     Row("list members", IN_QUEUE, Way("get-api-members")),

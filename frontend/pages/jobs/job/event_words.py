@@ -61,6 +61,8 @@ def _words(row: EventRow) -> tuple[str, str, str]:
     if row["kind"] == "job_changed":
         what = "its priority" if row["reason"] == "reprioritise" else "what it asks for"
         return "info", "pencil", f"{row['actor']} changed {what}"
+    if row["kind"] == "directory_removal":
+        return "mute", "trash-2", "Its files are removed"
     if row["kind"] == "trial":
         tone, icon, words = trial_words(row["data"])
         return tone, icon, words[0].upper() + words[1:]

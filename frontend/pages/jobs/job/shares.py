@@ -137,6 +137,7 @@ def _common(subject: Subject) -> list[Pair]:
         when = f", {clock(at, subject.at, subject.zone)}" if at else ""
         value = f"step {number(checkpoint['step'])}{when}"
         pairs.append(Pair(label="Last checkpoint", value=value, against=f"attempt {checkpoint['attempt']}"))
+    pairs += _directory(subject)
     for name, value in list(subject.job.spec["labels"].items())[:8]:
         pairs.append(Pair(label=name, value=value or "(empty)"))
     return pairs
@@ -145,6 +146,21 @@ def _common(subject: Subject) -> list[Pair]:
 def _launch(subject: Subject) -> str:
     spec = subject.job.spec
     return in_words(launch_words(stored_per(spec), StoredResources(spec["resources"])), subject.device)
+
+
+def _directory(subject: Subject) -> list[Pair]:
+    """Return what the job keeps in its directory, and until when."""
+    directory = subject.detail["directory"]
+    if directory is None:
+        return []
+    removed, until = subject.time(directory["removed_at"]), subject.time(directory["kept_until"])
+    if removed:
+        return [Pair(label="Files", value=f"removed {clock(removed, subject.at, subject.zone)}")]
+    size = data_size(directory["size_bytes"])
+    if directory["removal_at"]:
+        return [Pair(label="Files", value=size, against="being removed")]
+    kept = f"kept until {clock(until, subject.at, subject.zone)}" if until else "kept while it has not ended"
+    return [Pair(label="Files", value=size, against=kept)]
 
 
 def _cores(cpus: float | None) -> str:

@@ -22,14 +22,16 @@ from scheduler.selectors.jobs.kept import kept_sentence
 from scheduler.selectors.jobs.logs import log_open
 from scheduler.selectors.jobs.rows import JobDetail
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
+from scheduler.services.jobs.directory import job_discard
 from scheduler.services.jobs.profiles import profile_measure_again
 from scheduler.services.jobs.restore import job_restore
 
-SERVICES: dict[str, tuple[Callable[..., Job], str]] = {  # the three have one signature
+SERVICES: dict[str, tuple[Callable[..., Job], str]] = {  # all have one signature
     "cancel": (job_cancel, "is cancelled"),
     "suspend": (job_suspend, "is suspended"),
     "resume": (job_resume, "waits to run again"),
     "restore": (job_restore, "is as it was before it was cancelled"),
+    "discard": (job_discard, "gives its space back: its directory is being removed"),
 }
 ASKED = {"cancel": "is asked to stop", "suspend": "is asked to checkpoint and stop", "resume": "goes on"}
 
@@ -132,6 +134,8 @@ def done_words(action: str, changed: Job) -> str:
     """Return what a job now is or is asked for, to go after its name."""
     if action == "reprioritise":
         return f"has priority {changed.priority} from the next round on"
+    if action == "discard":
+        return SERVICES[action][1]
     ends = {"cancel": ["cancelled"], "suspend": ["suspended"], "resume": ["queued"], "restore": ["queued", "suspended"]}
     is_done = changed.state in ends[action]
     return SERVICES[action][1] if is_done else ASKED.get(action, f"is {changed.state}")

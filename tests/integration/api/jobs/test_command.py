@@ -6,6 +6,7 @@ import stat
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -14,12 +15,13 @@ from pytest_django.live_server_helper import LiveServer
 from clusterweb.cli import rows
 from clusterweb.cli.main import main
 from clusterweb.cli.text import duration, table
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job, Queue
 from scheduler.selectors.jobs import reason_rows
 from scheduler.selectors.jobs import rows as job_rows
 from scheduler.services.accounts.tokens import token_create
 from tests.integration.api.conftest import World, world_make
-from tests.support.rows.factories import gang_make, server_make
+from tests.support.rows.factories import gang_make, job_make, server_make
 
 SPEC = "apiVersion: v1\nname: train\nqueue: vision\ncommand: [python, train.py]\n"
 
@@ -90,6 +92,29 @@ def test_list_walks_over_pages_and_filters(shop: World, capsys: pytest.CaptureFi
     assert lines[0].startswith("JOB")
     assert main(["ls", "--search", "no-such-name"]) == 0
     assert capsys.readouterr().out == "No job matches.\n"
+
+
+def test_files_are_removed_after_a_question(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path
+) -> None:
+    """With name and size; where nobody can be asked --yes is needed; a job that waits keeps its files."""
+    settings.SHARED_DIR = tmp_path
+    ended = job_make(shop.vision, owner=shop.users["member"], state=JobState.COMPLETED, directory_bytes=3 * 2**30)
+    assert main(["files", "rm", f"J-{ended.number}"]) == 2
+    assert "--yes" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda _: "n")
+    assert main(["files", "rm", f"J-{ended.number}"]) == 1
+    assert f"J-{ended.number}  train  3.0 GiB" in capsys.readouterr().err
+    assert main(["files", "rm", "--yes", f"J-{ended.number}"]) == 0
+    assert capsys.readouterr().out == f"J-{ended.number}  its files are being removed\n"
+    ended.refresh_from_db()
+    assert ended.directory_removal_at is not None
+
+    main(["submit", "job.yaml"])
+    number = capsys.readouterr().out.split()[0]
+    assert main(["files", "rm", "--yes", number]) == 1
+    assert "is queued" in capsys.readouterr().err
 
 
 def test_job_verbs(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -238,6 +263,7 @@ def test_server_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatc
         (rows.JobLine, job_rows.JobRow),
         (rows.JobAnswer, job_rows.JobDetail),
         (rows.AttemptAnswer, job_rows.AttemptRow),
+        (rows.Directory, job_rows.Directory),
         (rows.Check, reason_rows.CheckRow),
         (rows.Explanation, reason_rows.ExplanationWithChanges),
         (rows.JobAhead, reason_rows.JobAhead),

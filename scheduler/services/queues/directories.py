@@ -1,0 +1,59 @@
+"""Sets how long a queue keeps the directories of ended jobs, and how much they may take."""
+
+from datetime import datetime
+
+from scheduler.core.model.errors import NotAllowed
+from scheduler.models import Queue
+from scheduler.models.queue import Role
+from scheduler.services.inputs import Problems
+from scheduler.services.permission import Doer
+from scheduler.services.queues.change import queue_access, queue_set
+
+KEEP_DAYS = (0, 3_650)
+MOST_BYTES = (1024**2, 2**60)
+
+
+def queue_keep_directories(
+    *,
+    actor: Doer,
+    queue: Queue,
+    keep_directories_days: int,
+    directories_most_bytes: int | None,
+    user_directories_most_bytes: int | None,
+    reason: str,
+    expected_version: int,
+    at: datetime,
+) -> Queue:
+    """Set what the queue keeps of its ended jobs. Jobs that have not ended keep all, and none is refused for it.
+
+    Args:
+        keep_directories_days: Days after the end of a job.
+        directories_most_bytes: Of all jobs of the queue together; beyond it the oldest directories of ended jobs go
+            before their time. None for no limit.
+        user_directories_most_bytes: The same for the jobs of each user.
+        reason: Why, in the actor's words, at least 3 characters; kept in the event.
+        expected_version: ``Queue.version`` as the actor saw it.
+
+    Raises:
+        NotFound: ``actor`` may not see the queue.
+        NotAllowed: ``actor`` is neither an admin nor a lead of the queue.
+        SpecInvalid: A bad number.
+        Conflict: The queue changed since.
+    """
+    if not queue_access(actor, queue).at_least(queue.pk, Role.LEAD):
+        raise NotAllowed(f"Only admins and leads of {queue.name} may say how long it keeps files.")
+    problems = Problems()
+    reason = problems.reason(reason)
+    problems.number("keep_directories_days", keep_directories_days, low=KEEP_DAYS[0], high=KEEP_DAYS[1])
+    most = {
+        "directories_most_bytes": directories_most_bytes,
+        "user_directories_most_bytes": user_directories_most_bytes,
+    }
+    for field, value in most.items():
+        if value is not None:
+            problems.number(field, value, low=MOST_BYTES[0], high=MOST_BYTES[1])
+    problems.refuse()
+    after = {"keep_directories_days": keep_directories_days, **most}
+    return queue_set(
+        queue, after, actor=actor, kind="kept_files", reason=reason, expected_version=expected_version, at=at
+    )
