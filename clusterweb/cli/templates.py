@@ -6,7 +6,7 @@ from argparse import Namespace
 from clusterweb.cli.account import read_account
 from clusterweb.cli.client import Client
 from clusterweb.cli.errors import CommandError
-from clusterweb.cli.folder import spec_bytes
+from clusterweb.cli.folders.folder import spec_bytes
 from clusterweb.cli.jobs import say, show
 from clusterweb.cli.text import since, table
 

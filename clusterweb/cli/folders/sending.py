@@ -7,7 +7,7 @@ from pathlib import Path
 
 from clusterweb.cli.client import Client, Json
 from clusterweb.cli.errors import CommandError
-from clusterweb.cli.folder import CHUNK_BYTES, Folder, FolderFile, read_folder
+from clusterweb.cli.folders.folder import CHUNK_BYTES, Folder, FolderFile, read_folder
 from clusterweb.cli.text import size
 
 BUNDLE_BYTES = 32 * 2**20
