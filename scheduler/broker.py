@@ -61,10 +61,12 @@ end
 return found
 """
 # Returns the bytes that were dropped, then the newest ARGV[1] items, oldest first. Sizes are checked where the items
-# lie, so that no item is ever sent that does not fit.
+# lie, so that no item is ever sent that does not fit. Another scheduler may have taken all since they were found.
 TAKE = """
 local key, keep, most = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
-if redis.call('TYPE', key).ok ~= 'list' then redis.call('UNLINK', key) return {1} end
+local kind = redis.call('TYPE', key).ok
+if kind == 'none' then return {0} end
+if kind ~= 'list' then redis.call('UNLINK', key) return {1} end
 redis.call('LTRIM', key, 0, keep - 1)
 local bytes, dropped = redis.call('MEMORY', 'USAGE', key, 'SAMPLES', 0), 0
 if bytes > most then
