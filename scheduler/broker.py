@@ -254,6 +254,11 @@ class RedisTransport:
         return touched
 
 
+def frame_message(kind: str, data: Mapping[str, Any]) -> dict[str, str]:  # JSON data of a page
+    """Return what the channel layer carries: the frame as the browser gets it, written once for all who listen."""
+    return {"type": "live.frame", "text": json.dumps({"kind": kind, "data": dict(data)})}
+
+
 class ChannelFrames:
     """Sends frames to the channel layer from threads, through one event loop that lives as long as the process."""
 
@@ -266,8 +271,8 @@ class ChannelFrames:
         layer = get_channel_layer()
         if layer is None:
             return
-        message = {"type": "live.frame", "kind": kind, "data": dict(data)}
-        future = asyncio.run_coroutine_threadsafe(layer.group_send(group, message), self._running_loop())
+        sending = layer.group_send(group, frame_message(kind, data))
+        future = asyncio.run_coroutine_threadsafe(sending, self._running_loop())
         try:
             future.result(timeout=2.0)
         except (OSError, redis.RedisError, TimeoutError) as error:

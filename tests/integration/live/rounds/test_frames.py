@@ -9,7 +9,7 @@ import pytest
 from channels.layers import get_channel_layer
 from django.test import override_settings
 
-from scheduler.broker import ChannelFrames
+from scheduler.broker import ChannelFrames, frame_message
 from scheduler.core.model.lifecycle import JobState
 from scheduler.live.reports.frames import EVERY_S, ROWS_MOST
 from scheduler.live.reports.rollup import samples_roll_up
@@ -152,7 +152,7 @@ async def test_frames_reach_the_channel_layer() -> None:
     await asyncio.to_thread(ChannelFrames().send, "cluster", "cluster", {"num_gpus": 4})
     message = await asyncio.wait_for(layer.receive("page"), timeout=300)
 
-    assert message == {"type": "live.frame", "kind": "cluster", "data": {"num_gpus": 4}}
+    assert message == frame_message("cluster", {"num_gpus": 4})
 
 
 def test_samples_are_written_in_batches(world: World) -> None:
