@@ -11,6 +11,7 @@ from django.test import override_settings
 
 from scheduler.broker import ChannelFrames, frame_message
 from scheduler.core.model.lifecycle import JobState
+from scheduler.live.reports import rollup
 from scheduler.live.reports.frames import EVERY_S, ROWS_MOST
 from scheduler.live.reports.rollup import samples_roll_up
 from scheduler.models import Sample
@@ -207,3 +208,27 @@ def test_roll_up_conserves_sums() -> None:
     samples_roll_up(at=START + timedelta(days=60))
 
     assert Sample.objects.count() == 0
+
+
+def test_roll_up_takes_some_series_at_a_time(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many servers there are, what else writes waits for few rows; each transaction may be the last."""
+    monkeypatch.setattr(rollup, "SERIES_A_TRANSACTION", 3)
+    for second in range(10):
+        for server in "abcdefgh":
+            at = START + timedelta(seconds=second)
+            values = {"cpu_frac": second / 10}
+            Sample.objects.create(scope="server", scope_id=server, at=at, resolution_s=1, values=values)
+    asked: list[int] = []
+
+    def twice() -> bool:
+        asked.append(Sample.objects.filter(resolution_s=1).count())
+        return len(asked) <= 2
+
+    samples_roll_up(at=START + timedelta(hours=2), go_on=twice)
+
+    assert asked[:3] == [80, 50, 20]
+    while samples_roll_up(at=START + timedelta(hours=2)):
+        pass
+    assert Sample.objects.filter(resolution_s=1).count() == 0
+    assert {sample.values["cpu_frac"] for sample in Sample.objects.all()} == {0.45}
+    assert Sample.objects.count() == 8
