@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 
 from benchmarks.__main__ import RESULTS, machine
-from benchmarks.bench_sizing import KINDS, simulated
+from benchmarks.support.simulated import simulated
 from tests.chaos.database import Database, OwnPostgres, Sqlite
 from tests.chaos.faults import processes
 from tests.chaos.flat import line
@@ -28,6 +28,7 @@ from tests.support.e2e.stack import Client, Stack
 
 FASTER = 72
 SERVERS, SLOTS = 10, 8
+KINDS = ("web", "beat", "scheduler", "simulations", "broker", "agent")
 JOBS_A_S = 5.0  # 6,000 a day of the jobs' clock
 JOB_S = 600.0  # of the jobs' clock
 LOOKS = 240
