@@ -9,7 +9,7 @@ export UV_CACHE_DIR = $(CURDIR)/$(VENV)/cache/uv
 # Compiled sources are kept, whatever the environment says: the product and its tests start many processes.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run demo setup test test-all chaos bench reproduce fidelity gpu-check lint pictures clean
+.PHONY: run demo setup test test-all chaos soak bench reproduce fidelity gpu-check lint pictures clean
 .DEFAULT_GOAL := run
 
 # uv installs all but torch (about five times faster than pip); pip installs torch, because it also looks at locally
@@ -49,11 +49,17 @@ test-all: $(VENV)/dev.stamp
 	@EXAMPLES=full $(BIN)/python -m pytest -m "not browser and (examples or not quick)" -n 3 --durations=40
 	@$(BIN)/python -m pytest -m browser -rs --durations=15 tests/browser
 
-# Real processes of the whole product under kills, stops, cuts, locks and a full disk (the last needs root).
+# Real processes of the whole product under kills, stops, cuts, locks, a full disk and hosts parted from the network (the
+# last two need root); POSTGRES=1 for a PostgreSQL of its own, which is restarted as well.
 MINUTES ?= 10
 SEED ?= 1
 chaos: $(VENV)/dev.stamp
-	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) --seed $(SEED)
+	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) --seed $(SEED) $(if $(POSTGRES),--postgres)
+
+# The jobs of three days in an hour: memory, file handles and threads of every process of the control plane stay flat.
+soak: MINUTES = 60
+soak: $(VENV)/dev.stamp
+	@$(BIN)/python -m tests.chaos.soak --minutes $(MINUTES) $(if $(POSTGRES),--postgres)
 
 bench: $(VENV)/dev.stamp
 	@$(BIN)/python -m benchmarks

@@ -3,17 +3,24 @@
 The real engine runs on a database in a file; agents are simulated, and their messages are signed and read as always.
 Clock time includes the disk. Of many servers half report progress and half what they reported before; the same is
 measured with each report applied by itself, in turns, so that the ratio holds on a busy machine too. The lag is from
-the moment at which a report is due until it is applied, renewals and samples included.
+the moment at which a report is due until it is applied; renewals, samples and a round every ten seconds are included,
+the making of the reports is not. Its load lasts LAG_S seconds, or BENCH_MINUTES.
+
+    BENCH_SERVERS=1000 BENCH_MINUTES=10 python -m benchmarks reports
 """
 
 import json
+import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from benchmarks.bench_pages import measured_apart
+from benchmarks.bench_submit import percentile
 from benchmarks.support.postgres import postgres
 
 QUESTION = "Milliseconds that one report of a server costs the scheduler, by jobs on it and by servers that report"
@@ -21,6 +28,7 @@ SERVERS, ROUNDS = 8, 30
 RUNNING = (1, 8)
 MANY = {10: 12, 100: 8, 1_000: 4}  # servers: seconds of reports, applied in either way
 LAG_S = 30
+ROUND_S = 10.0  # between two rounds beside the reports
 
 Messages = list[tuple[str, str]]
 
@@ -30,9 +38,15 @@ def run() -> dict[str, Any]:
     return {"sqlite": _measured_on_sqlite(), "postgresql": _measured_on_postgresql()}
 
 
+def _sizes() -> list[int]:
+    """Return the numbers of servers to measure, each in a database of its own."""
+    asked = os.environ.get("BENCH_SERVERS")
+    return [int(asked)] if asked else [SERVERS, *MANY]
+
+
 def _measured_on_sqlite() -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for servers in (SERVERS, *MANY):
+    for servers in _sizes():
         with tempfile.TemporaryDirectory(prefix="clusterweb-bench-") as folder:
             found |= measured_apart("benchmarks.bench_reports", folder, BENCH_SERVERS=str(servers))
     return found
@@ -40,7 +54,7 @@ def _measured_on_sqlite() -> dict[str, Any]:
 
 def _measured_on_postgresql() -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for servers in (SERVERS, *MANY):
+    for servers in _sizes():
         with tempfile.TemporaryDirectory(prefix="clusterweb-bench-") as folder, postgres() as url:
             environ = {"BENCH_SERVERS": str(servers), "DATABASE_URL": url}
             found |= measured_apart("benchmarks.bench_reports", folder, **environ)
@@ -84,6 +98,10 @@ class Cluster:
     def second(self, *, changed: int = 1) -> Messages:
         """Return the next report of each server; in each ``changed``-th of them jobs took a step."""
         self.world.clock.advance(1.0)
+        return self.messages(changed=changed)
+
+    def messages(self, *, changed: int) -> Messages:
+        """Return the next report of each server at this moment."""
         messages: Messages = []
         for number, agent in enumerate(self.world.agents.values()):
             agent.read()
@@ -111,7 +129,7 @@ def by_servers(servers: int) -> dict[str, Any]:
     cluster.fill(servers)
     take = cluster.world.engine.take
     together, alone = [], []
-    for _ in range(MANY[servers]):
+    for _ in range(MANY.get(servers, ROUNDS)):
         together.append(_cost(take, cluster.second(changed=2)))
         with patch("scheduler.live.engine.batch_apply", lambda batch, *, at: {}):
             alone.append(_cost(take, cluster.second(changed=2)))
@@ -133,37 +151,89 @@ def _median(costs: list[tuple[float, float]], reports: int) -> dict[str, float]:
     return {"ms": round(1e3 * wall_s, 3), "cpu_ms": round(1e3 * cpu_s, 3)}
 
 
-def _lag(cluster: Cluster, servers: int) -> dict[str, float]:
-    """Let reports fall due evenly for LAG_S seconds, while the engine does all it does between rounds."""
-    world = cluster.world
-    due = [
-        (second + number / servers, message)
-        for second in range(LAG_S)
-        for number, message in enumerate(cluster.second(changed=2))
-    ]
+class Stopwatch:
+    """Seconds since it was made, of the clock and of the CPU, pauses left out."""
+
+    def __init__(self) -> None:
+        self._begun = (time.perf_counter(), time.process_time())
+
+    def passed(self) -> tuple[float, float]:
+        """Return both."""
+        return time.perf_counter() - self._begun[0], time.process_time() - self._begun[1]
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stand still."""
+        wall_s, cpu_s = self.passed()
+        yield
+        self._begun = (time.perf_counter() - wall_s, time.process_time() - cpu_s)
+
+
+class Renewals:
+    """When each server was last told of its lease, and the longest that one of them waited."""
+
+    def __init__(self, world: Any, watch: Stopwatch) -> None:
+        self._watch, self._send = watch, world.transport.send_desired
+        self._told_s: dict[str, float] = {}
+        self.most_s = 0.0
+        world.transport.send_desired = self._note
+
+    def _note(self, server_id: str, message: str) -> None:
+        now_s, _ = self._watch.passed()
+        self.most_s = max(self.most_s, now_s - self._told_s.get(server_id, now_s))
+        self._told_s[server_id] = now_s
+        self._send(server_id, message)
+
+
+def _lag(cluster: Cluster, servers: int) -> dict[str, Any]:
+    """Let reports fall due evenly, while the engine does all it does between rounds, and rounds are made."""
+    from django.conf import settings
+
+    from scheduler.live.rounds.run_round import round_run
+
+    world, watch = cluster.world, Stopwatch()
+    renewals = Renewals(world, watch)
+    seconds = round(60 * float(os.environ.get("BENCH_MINUTES", LAG_S / 60)))
+    due: deque[tuple[float, tuple[str, str]]] = deque()
     lags: list[float] = []
-    begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
-    passed_s, taken = 0.0, 0
-    while taken < len(due):
-        now_s = time.perf_counter() - begun_s
+    made, passed_s, round_s = 0, 0.0, 0.0
+    while made < seconds or due:
+        now_s, _ = watch.passed()
         world.clock.advance(now_s - passed_s)
-        passed_s, first = now_s, taken
-        while taken < len(due) and due[taken][0] <= now_s:
-            server_id, message = due[taken][1]
+        passed_s = now_s
+        if made < seconds and now_s >= made:
+            with watch.paused():
+                messages = cluster.messages(changed=2)
+                due.extend((made + number / servers, message) for number, message in enumerate(messages))
+                made += 1
+        arrived: deque[tuple[float, tuple[str, str]]] = deque()
+        while due and due[0][0] <= now_s:
+            arrived.append(due.popleft())
+            server_id, message = arrived[-1][1]
             world.transport.reports.setdefault(server_id, []).append(message)
-            taken += 1
-        world.engine.turn([server_id for _, (server_id, _) in due[first:taken]], timeout_s=0)
-        applied_s = time.perf_counter() - begun_s
-        lags += [applied_s - due_s for due_s, _ in due[first:taken]]
-        time.sleep(max(0.0, 0.25 - (applied_s - now_s)))
-    cpu_s = time.process_time() - begun_cpu_s
-    return {"lag_most_s": round(max(lags), 2), "core_frac": round(cpu_s / (time.perf_counter() - begun_s), 2)}
+        world.engine.turn([server_id for _, (server_id, _) in arrived], timeout_s=0)
+        applied_s, _ = watch.passed()
+        lags += [applied_s - due_s for due_s, _ in arrived]
+        if applied_s - round_s >= ROUND_S:
+            round_s = applied_s
+            round_run(world.ports, "beat")
+        time.sleep(max(0.0, 0.25 - (watch.passed()[0] - now_s)))
+    wall_s, cpu_s = watch.passed()
+    return {
+        "lag_p50_s": round(percentile(lags, 0.5), 2),
+        "lag_p99_s": round(percentile(lags, 0.99), 2),
+        "lag_most_s": round(max(lags), 2),
+        "core_frac": round(cpu_s / wall_s, 2),
+        "reports": len(lags),
+        "lease_s": settings.LEASE_TTL_S,
+        "renewal_most_s": round(renewals.most_s, 2),
+        "leases_delayed": renewals.most_s > settings.LEASE_TTL_S / 2,
+    }
 
 
 def main() -> None:
     """Print what was measured in the database that the environment names."""
     import logging
-    import os
 
     import django
 

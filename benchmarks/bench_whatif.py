@@ -5,9 +5,12 @@ processes of their own over the embedded database, and progress is read where a 
 """
 
 import asyncio
+import http.cookiejar
 import json
 import tempfile
 import time
+import urllib.parse
+import urllib.request
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
@@ -16,7 +19,6 @@ from typing import Any
 
 import websockets
 
-from benchmarks.bench_viewers import session_cookie
 from tests.support.e2e.stack import ROOT, Stack
 
 QUESTION = "Seconds for four variants of a 30,000-job month on this machine, and between two values of progress"
@@ -37,6 +39,19 @@ ROUND_S = 60.0
 GIVE_UP_S = 170.0
 
 Json = dict[str, Any]  # what the API takes and gives
+
+
+def session_cookie(stack: Stack) -> str:
+    """Sign in as a person does and return the cookie header."""
+    jar = http.cookiejar.CookieJar()
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
+    opener.open(f"{stack.url}/sign-in").read()
+    token = next(cookie.value for cookie in jar if cookie.name == "csrftoken")
+    form = {"username": "admin", "password": stack.password("admin"), "csrfmiddlewaretoken": token or ""}
+    request = urllib.request.Request(f"{stack.url}/sign-in", data=urllib.parse.urlencode(form).encode())
+    request.add_header("Referer", f"{stack.url}/sign-in")
+    opener.open(request).read()
+    return "; ".join(f"{cookie.name}={cookie.value}" for cookie in jar)
 
 
 def cluster(servers: int) -> Json:

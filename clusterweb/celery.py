@@ -48,8 +48,8 @@ app.conf.update(
         },
         "roll-up": {
             "task": "scheduler.roll_up_samples",
-            "schedule": 60.0,
-            "options": {"queue": "scheduler", "expires": 50.0},
+            "schedule": 10.0,
+            "options": {"queue": "scheduler", "expires": 9.0},
         },
         "remove-old": {
             "task": "scheduler.remove_old_rows",

@@ -61,10 +61,12 @@ end
 return found
 """
 # Returns the bytes that were dropped, then the newest ARGV[1] items, oldest first. Sizes are checked where the items
-# lie, so that no item is ever sent that does not fit.
+# lie, so that no item is ever sent that does not fit. Another scheduler may have taken all since they were found.
 TAKE = """
 local key, keep, most = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
-if redis.call('TYPE', key).ok ~= 'list' then redis.call('UNLINK', key) return {1} end
+local kind = redis.call('TYPE', key).ok
+if kind == 'none' then return {0} end
+if kind ~= 'list' then redis.call('UNLINK', key) return {1} end
 redis.call('LTRIM', key, 0, keep - 1)
 local bytes, dropped = redis.call('MEMORY', 'USAGE', key, 'SAMPLES', 0), 0
 if bytes > most then
@@ -252,6 +254,11 @@ class RedisTransport:
         return touched
 
 
+def frame_message(kind: str, data: Mapping[str, Any]) -> dict[str, str]:  # JSON data of a page
+    """Return what the channel layer carries: the frame as the browser gets it, written once for all who listen."""
+    return {"type": "live.frame", "text": json.dumps({"kind": kind, "data": dict(data)})}
+
+
 class ChannelFrames:
     """Sends frames to the channel layer from threads, through one event loop that lives as long as the process."""
 
@@ -264,8 +271,8 @@ class ChannelFrames:
         layer = get_channel_layer()
         if layer is None:
             return
-        message = {"type": "live.frame", "kind": kind, "data": dict(data)}
-        future = asyncio.run_coroutine_threadsafe(layer.group_send(group, message), self._running_loop())
+        sending = layer.group_send(group, frame_message(kind, data))
+        future = asyncio.run_coroutine_threadsafe(sending, self._running_loop())
         try:
             future.result(timeout=2.0)
         except (OSError, redis.RedisError, TimeoutError) as error:

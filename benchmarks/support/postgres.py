@@ -20,26 +20,51 @@ def programs() -> Path | None:
     return max(found, key=lambda path: int(path.parent.name), default=None)
 
 
+class Postgres:
+    """A private server in a directory of its own. It may not be run by root, so its own user runs it there."""
+
+    def __init__(self) -> None:
+        folder = programs()
+        assert folder, f"no PostgreSQL under {INSTALLED}"
+        self._folder, self._port = folder, free_port()
+        self._directory = Path(tempfile.mkdtemp(prefix="clusterweb-postgres-"))
+        self._as_user = ["runuser", "-u", USER, "--"] if os.geteuid() == 0 else []
+        if self._as_user:
+            shutil.chown(self._directory, USER)
+        self._data = self._directory / "data"
+        self.url = f"postgres://{USER}@127.0.0.1:{self._port}/{USER}"
+
+    def start(self) -> None:
+        """Make the database and start the server."""
+        self._call("initdb", "--auth=trust", f"--username={USER}", "--encoding=UTF8", "-D", str(self._data))
+        options = f"-p {self._port} -k {self._directory} -c listen_addresses=127.0.0.1"
+        self._call("pg_ctl", "-w", *self._at, "-l", str(self._directory / "log"), "-o", options, "start")
+
+    def restart(self, *, how: str) -> None:
+        """Stop it, ``fast`` or ``immediate`` as a crash does, and start it again."""
+        self._call("pg_ctl", "-w", *self._at, "-l", str(self._directory / "log"), "-m", how, "restart")
+
+    def destroy(self) -> None:
+        """Stop it and remove what it wrote."""
+        if (self._data / "postmaster.pid").exists():
+            self._call("pg_ctl", *self._at, "-m", "immediate", "stop")
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    @property
+    def _at(self) -> tuple[str, str]:
+        return "-D", str(self._data)
+
+    def _call(self, program: str, *arguments: str) -> None:
+        command = [*self._as_user, str(self._folder / program), *arguments]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=self._directory)
+
+
 @contextmanager
 def postgres() -> Iterator[str]:
-    """Start a private server and yield the URL of its database; it may not be run by root, so its own user does."""
-    folder = programs()
-    assert folder, f"no PostgreSQL under {INSTALLED}"
-    as_user = ["runuser", "-u", USER, "--"] if os.geteuid() == 0 else []
-    directory, port = Path(tempfile.mkdtemp(prefix="clusterweb-postgres-")), free_port()
-    if as_user:
-        shutil.chown(directory, USER)
-    data = directory / "data"
-
-    def call(*command: str) -> None:
-        subprocess.run([*as_user, *command], check=True, stdout=subprocess.DEVNULL, cwd=directory)
-
+    """Start a private server and yield the URL of its database."""
+    server = Postgres()
     try:
-        call(str(folder / "initdb"), "--auth=trust", f"--username={USER}", "--encoding=UTF8", "-D", str(data))
-        options = f"-p {port} -k {directory} -c listen_addresses=127.0.0.1"
-        call(str(folder / "pg_ctl"), "-w", "-D", str(data), "-l", str(directory / "log"), "-o", options, "start")
-        yield f"postgres://{USER}@127.0.0.1:{port}/{USER}"
+        server.start()
+        yield server.url
     finally:
-        if (data / "postmaster.pid").exists():
-            call(str(folder / "pg_ctl"), "-D", str(data), "-m", "immediate", "stop")
-        shutil.rmtree(directory, ignore_errors=True)
+        server.destroy()

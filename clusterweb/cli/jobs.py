@@ -10,9 +10,9 @@ from clusterweb.cli.account import read_account
 from clusterweb.cli.client import Client
 from clusterweb.cli.errors import CommandError, ServerRefused
 from clusterweb.cli.folders.folder import asked_of, spec_bytes
+from clusterweb.cli.folders.sending import folder_send
 from clusterweb.cli.foretold import preview_text, when_lines
 from clusterweb.cli.rows import Change, DryRun, Explanation, JobAhead, JobAnswer, JobLine
-from clusterweb.cli.folders.sending import folder_send
 from clusterweb.cli.text import progress, since, table
 
 TERMINAL = {"completed", "failed", "cancelled"}

@@ -7,8 +7,8 @@ A check that fails or hangs counts as no right (code 4503): nothing is sent on a
 
 import asyncio
 import contextlib
-import json
 import logging
+from collections.abc import Coroutine, Sequence
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +20,7 @@ from django.conf import settings
 from django.contrib.auth import get_user
 from django.contrib.auth.models import AnonymousUser, User
 
+from frontend.components.live_rights import desk_of_loop
 from scheduler.selectors.visibility import groups_allowed
 from scheduler.services.open_connections import RENEWED_EVERY_S, ConnectionSlot
 
@@ -41,8 +42,7 @@ def _groups(query: bytes) -> list[str]:
     return list(dict.fromkeys(name for name in text.split(",") if name))
 
 
-@database_sync_to_async  # type: ignore[untyped-decorator]  # channels has no stubs
-def _listener(session_key: str | None, groups: list[str]) -> int | None:
+def _listener(session_key: str | None, groups: Sequence[str]) -> int | None:
     """Return the user of the session if it is still good and the user may listen to every group."""
     engine = import_module(settings.SESSION_ENGINE)
     user: User | AnonymousUser = get_user(SimpleNamespace(session=engine.SessionStore(session_key)))  # type: ignore[arg-type]  # reads .session alone
@@ -67,7 +67,9 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         groups = _groups(self.scope["query_string"])
         session = self.scope.get("session")
         self.session_key = getattr(session, "session_key", None)
-        refused = await self._refused(groups) if groups and len(groups) <= MOST_GROUPS else CLOSE_DENIED
+        refused = CLOSE_DENIED
+        if groups and len(groups) <= MOST_GROUPS:
+            refused = await self._refused(_in_thread(_listener)(self.session_key, groups))
         if refused:
             await self.close(code=refused)
             return
@@ -88,9 +90,9 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         self.is_open = True
         self.watch = asyncio.create_task(self._watch_rights(slot))
 
-    async def _refused(self, groups: list[str]) -> int:
+    async def _refused(self, asking: Coroutine[Any, Any, int | None]) -> int:
         """Return the code with which to close, or 0 when the user may listen to all groups."""
-        check = asyncio.ensure_future(_listener(self.session_key, groups))
+        check = asyncio.ensure_future(asking)
         check.add_done_callback(lambda done: done.cancelled() or done.exception())  # also of one that came too late
         # Not ``wait_for``: cancelling does not end a thread that waits for the database.
         done, _ = await asyncio.wait({check}, timeout=self.check_within_s)
@@ -102,12 +104,12 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         return 0 if self.user_id is not None else CLOSE_DENIED
 
     async def _watch_rights(self, slot: ConnectionSlot) -> None:
-        loop = asyncio.get_running_loop()
+        loop, desk = asyncio.get_running_loop(), desk_of_loop(_listener)
         renewed_s = loop.time()
         try:
             while True:
                 await asyncio.sleep(self.recheck_s)
-                if code := await self._refused(self.joined):
+                if code := await self._refused(desk.ask(self.session_key, tuple(self.joined))):
                     break
                 if loop.time() - renewed_s >= RENEWED_EVERY_S:
                     renewed_s = loop.time()
@@ -132,7 +134,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Take nothing: the page only listens."""
 
-    async def live_frame(self, message: dict[str, Any]) -> None:  # a channel layer message
+    async def live_frame(self, message: dict[str, str]) -> None:  # ``scheduler.broker.frame_message``
         """Forward one frame."""
         if self.is_open:
-            await self.send(text_data=json.dumps({"kind": message["kind"], "data": message["data"]}))
+            await self.send(text_data=message["text"])

@@ -1,4 +1,4 @@
-"""``make chaos MINUTES=10 SEED=1``: one run; its result goes to ``benchmarks/results/chaos.json``."""
+"""``make chaos MINUTES=10 SEED=1 [POSTGRES=1]``: one run; its result goes to ``benchmarks/results/chaos.json``."""
 
 import argparse
 import json
@@ -14,10 +14,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make chaos")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--postgres", action="store_true", help="on a PostgreSQL of its own, which is restarted too")
     parser.add_argument("--to", type=Path, default=RESULTS / "chaos.json")
     told = parser.parse_args()
     where = machine()
-    found = ChaosRun(seed=told.seed, minutes=told.minutes).run()
+    found = ChaosRun(seed=told.seed, minutes=told.minutes, on_postgres=told.postgres).run()
     told.to.write_text(json.dumps({"machine": where, "result": found}, indent=1) + "\n")
     print(json.dumps({name: value for name, value in found.items() if name != "log"}, indent=1))
     broken = violations(found)

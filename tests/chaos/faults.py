@@ -3,10 +3,8 @@
 import contextlib
 import os
 import signal
-import sqlite3
 import subprocess
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
@@ -14,6 +12,8 @@ import psutil
 import redis
 
 from clusterweb.config.broker import socket_path
+from tests.chaos.database import Database, OwnPostgres
+from tests.chaos.hosts import Host
 from tests.chaos.links import Link
 from tests.support.e2e.stack import Stack
 
@@ -77,8 +77,18 @@ class Faults:
         kinds: Names of what can be broken here.
     """
 
-    def __init__(self, stack: Stack, *, disk: Disk, links: Mapping[str, Link], rng: Random) -> None:
+    def __init__(
+        self,
+        stack: Stack,
+        *,
+        disk: Disk,
+        links: Mapping[str, Link],
+        database: Database,
+        hosts: Sequence[Host],
+        rng: Random,
+    ) -> None:
         self._stack, self._disk, self._links, self._rng = stack, disk, dict(links), rng
+        self._database, self._hosts = database, hosts
         self.kinds: dict[str, Callable[[], tuple[str, float, End]]] = {
             **{f"kill {name}": lambda name=name: self._kill(name) for name in PROCESSES},  # type: ignore[misc]
             **{f"stop {name}": lambda name=name: self._stop(name) for name in PROCESSES},  # type: ignore[misc]
@@ -90,6 +100,11 @@ class Faults:
         }
         if disk.is_small:
             self.kinds["fill the disk"] = self._fill
+        if hosts:
+            self.kinds["part a host from the network"] = self._part
+        if isinstance(database, OwnPostgres):
+            restart = database.restart
+            self.kinds["restart the database"] = lambda: (restart(self._rng), 0.0, lambda: None)
 
     def begin(self, kind: str) -> tuple[str, float, End]:
         """Break something; return what was hit, for how many seconds it is to last, and what ends it."""
@@ -135,16 +150,12 @@ class Faults:
 
     def _lock(self) -> tuple[str, float, End]:
         seconds = 1.0 + LOCK_MOST_S * self._rng.random()
-        locking = (
-            "import sqlite3,sys,time;c=sqlite3.connect(sys.argv[1],timeout=60,isolation_level=None);"
-            "c.execute('BEGIN IMMEDIATE');print('locked',flush=True);time.sleep(float(sys.argv[2]));"
-            "c.execute('ROLLBACK')"
-        )
-        path = str(self._stack.var_dir / "clusterweb.sqlite3")
-        locker = subprocess.Popen([sys.executable, "-c", locking, path, str(seconds)], stdout=subprocess.PIPE)
-        assert locker.stdout is not None
-        locker.stdout.readline()
-        return "", seconds, locker.wait
+        return "", seconds, self._database.lock(seconds)
+
+    def _part(self) -> tuple[str, float, End]:
+        host = self._rng.choice(self._hosts)
+        host.part()
+        return host.name, 1.0 + CUT_MOST_S * self._rng.random() ** 2, host.join
 
     def _cut(self) -> tuple[str, float, End]:
         name, link = self._rng.choice(sorted(self._links.items()))
@@ -171,9 +182,3 @@ def _signal(process: psutil.Process, number: int) -> None:
     with contextlib.suppress(psutil.Error, ProcessLookupError):
         if process.is_running():  # and is not another process by the same number
             os.kill(process.pid, number)
-
-
-def database_says(var_dir: Path, query: str) -> list[tuple[object, ...]]:
-    """Return what a query on the product's database finds."""
-    with contextlib.closing(sqlite3.connect(f"file:{var_dir / 'clusterweb.sqlite3'}?mode=ro", uri=True)) as database:
-        return list(database.execute(query).fetchall())

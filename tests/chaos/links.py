@@ -12,14 +12,21 @@ PIECE = 65_536
 LOOK_S = 0.05
 
 
+def unix_door(path: Path) -> socket.socket:
+    """Return a socket that listens at a path."""
+    path.unlink(missing_ok=True)
+    door = socket.socket(socket.AF_UNIX)
+    door.bind(str(path))
+    return door
+
+
 class Link:
-    """A unix socket that passes on to another one. ``is_cut`` and ``delay_s`` may be set at any time.
+    """A socket that passes on to the broker's. ``is_cut`` and ``delay_s`` may be set at any time.
 
     A cut link carries nothing, and its connections stay open: neither side is told, as when a cable is pulled.
     """
 
-    def __init__(self, path: Path, target: Path) -> None:
-        self.path = path
+    def __init__(self, door: socket.socket, target: Path) -> None:
         self.is_cut = False
         self.delay_s = 0.0
         self._target = target
@@ -27,9 +34,7 @@ class Link:
         self._peers: dict[socket.socket, socket.socket] = {}
         self._waiting: deque[tuple[float, socket.socket, bytes]] = deque()
         self._stopping = threading.Event()
-        path.unlink(missing_ok=True)
-        self._door = socket.socket(socket.AF_UNIX)
-        self._door.bind(str(path))
+        self._door = door
         self._door.listen()
         self._selector.register(self._door, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._carry, daemon=True)

@@ -9,7 +9,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import sqlite3
 import statistics
 import tempfile
 import time
@@ -20,8 +19,10 @@ from random import Random
 from typing import Any
 
 from clusterweb.config.broker import socket_path
-from tests.chaos.faults import Disk, Faults, database_says, processes
-from tests.chaos.links import Link
+from tests.chaos.database import NO_DATABASE, Database, OwnPostgres, Sqlite
+from tests.chaos.faults import Disk, Faults, processes
+from tests.chaos.hosts import COUNT, Host, can_be_made
+from tests.chaos.links import Link, unix_door
 from tests.chaos.steps import Trained, judge, read
 from tests.chaos.workload import ENDED, NO_ANSWER, Users
 from tests.support.e2e.stack import RECORDS, Stack, wait_for
@@ -31,6 +32,11 @@ KEPT = ("web", "beat", "scheduler", "simulations", "broker", "agent")
 NEWEST = """
     SELECT (SELECT MIN(last_report_at) FROM scheduler_server WHERE state = 'up'), round_finished_at
     FROM scheduler_cluster"""
+FAILURES = """
+    SELECT a.end_cause, a.end_detail, a.failure_line, s.name, COUNT(*) FROM scheduler_attempt a
+    JOIN scheduler_job j ON j.id = a.job_id JOIN scheduler_lease l ON l.attempt_id = a.id
+    JOIN scheduler_server s ON s.id = l.server_id
+    WHERE j.state = 'failed' AND a.ended_at IS NOT NULL GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC"""
 NORMAL_WITHIN_S = 180.0
 DRAIN_WITHIN_S = 600.0
 REST_MOST_S = 8.0
@@ -59,9 +65,10 @@ class Struck:
 class ChaosRun:
     """One run."""
 
-    def __init__(self, *, seed: int, minutes: float, say: Any = print) -> None:
-        self.seed, self.minutes, self._say = seed, minutes, say
+    def __init__(self, *, seed: int, minutes: float, on_postgres: bool = False, say: Any = print) -> None:
+        self.seed, self.minutes, self.on_postgres, self._say = seed, minutes, on_postgres, say
         self.struck: list[Struck] = []
+        self._hosts: list[Host] = []
         self._rng = Random(f"{seed}-nemesis")
         self._began_s = time.monotonic()
 
@@ -71,31 +78,55 @@ class ChaosRun:
             folder = Path(at_end.enter_context(tempfile.TemporaryDirectory(prefix="chaos-")))
             disk = Disk(folder / "var")
             at_end.callback(disk.close)
-            stack = Stack(disk.path)
+            self._database = self._make_database(disk, at_end)
+            on_it = {"DATABASE_URL": self._database.url} if self._database.url else {}
+            stack = Stack(disk.path, **on_it)
             at_end.callback(stack.destroy)
             try:
                 stack.start(within_s=180.0)
                 links = self._links(stack)
                 for link in links.values():
                     at_end.callback(link.stop)
+                self._start_hosts(stack, at_end)
                 begun = datetime.now(UTC)
-                wait_for("both servers behind links", lambda: self._is_normal(stack, since=begun), within_s=60)
+                wait_for("all servers behind links", lambda: self._is_normal(stack, since=begun), within_s=60)
                 records = Path(tempfile.mkdtemp(dir=RECORDS.name))
+                records.chmod(0o1777)  # jobs of a product that root started have users of their own
                 users = Users(stack.client("member"), records, rng=Random(f"{self.seed}-users"))
-                self._strike(stack, Faults(stack, disk=disk, links=links, rng=self._rng), users)
+                faults = Faults(
+                    stack, disk=disk, links=links, database=self._database, hosts=self._hosts, rng=self._rng
+                )
+                self._strike(stack, faults, users)
                 drained_s = self._drain(users)
-                return self._judge(stack, users, drained_s=drained_s)
+                return self._judge(users, drained_s=drained_s)
             except BaseException:
                 self._say(stack.tail())
                 raise
+
+    def _make_database(self, disk: Disk, at_end: contextlib.ExitStack) -> Database:
+        if not self.on_postgres:
+            return Sqlite(disk.path)
+        database = OwnPostgres()
+        at_end.callback(database.server.destroy)
+        database.server.start()
+        return database
+
+    def _start_hosts(self, stack: Stack, at_end: contextlib.ExitStack) -> None:
+        """Add hosts with a network of their own where we may make them."""
+        for number in range(1, COUNT + 1) if can_be_made() else ():
+            host = Host(stack, number)
+            at_end.callback(host.destroy)
+            host.start()
+            self._hosts.append(host)
 
     def _links(self, stack: Stack) -> dict[str, Link]:
         """Put each agent behind a link of its own; the agents begin anew."""
         links = {}
         for path in sorted((stack.var_dir / "agents").glob("server-*.json")):
-            link = Link(path.with_suffix(".sock"), socket_path(stack.var_dir))
+            door = path.with_suffix(".sock")
+            link = Link(unix_door(door), socket_path(stack.var_dir))
             told = json.loads(path.read_text())
-            told["redis_url"] = told["redis_url"].partition("@")[0] + "@" + str(link.path)
+            told["redis_url"] = told["redis_url"].partition("@")[0] + "@" + str(door)
             path.write_text(json.dumps(told))
             links[path.stem] = link
         for agent in processes(stack, "agent"):
@@ -104,10 +135,10 @@ class ChaosRun:
 
     def _is_normal(self, stack: Stack, *, since: datetime) -> bool:
         try:
-            if not stack.ready() or stack.servers_up() != SERVERS:
+            if not stack.ready() or stack.servers_up() != SERVERS + len(self._hosts):
                 return False
-            [(heard, planned)] = database_says(stack.var_dir, NEWEST)
-        except (*NO_ANSWER, AssertionError, sqlite3.Error):
+            [(heard, planned)] = self._database.says(NEWEST)
+        except (*NO_ANSWER, AssertionError, *NO_DATABASE):
             return False
         times = [datetime.fromisoformat(str(text)).replace(tzinfo=UTC) for text in (heard, planned)]
         return min(times) > since and all(processes(stack, name) for name in KEPT)
@@ -160,8 +191,8 @@ class ChaosRun:
             time.sleep(1.0)
         return time.monotonic() - begun_s
 
-    def _judge(self, stack: Stack, users: Users, *, drained_s: float) -> Json:
-        rows = database_says(stack.var_dir, "SELECT id, state FROM scheduler_job WHERE name LIKE 'chaos-%'")
+    def _judge(self, users: Users, *, drained_s: float) -> Json:
+        rows = self._database.says("SELECT id, state FROM scheduler_job WHERE name LIKE 'chaos-%'")
         known = {str(pk): str(state) for pk, state in rows}
         found: dict[int, Trained] = {
             one.number: judge(read(one.record.read_text()), total=one.total)
@@ -172,6 +203,8 @@ class ChaosRun:
         return {
             "seed": self.seed,
             "minutes": self.minutes,
+            "database": "postgresql" if self.on_postgres else "sqlite",
+            "hosts": len(self._hosts),
             "faults": len(self.struck),
             "by_kind": _by_kind(self.struck),
             "drained_s": round(drained_s, 1),
@@ -185,6 +218,7 @@ class ChaosRun:
             "doubled": len(known) - len({one.job_id for one in users.asked}),
             "not_ended": sorted(one.number for one in users.asked if one.state not in ENDED),
             "not_completed": sorted(one.number for one in users.asked if one.state in ("failed", "cancelled")),
+            "failures": [list(row) for row in self._database.says(FAILURES)],
             "twice_at_once": {number: one.overlaps for number, one in found.items() if one.overlaps},
             "steps": {
                 "trained": sum(one.steps for one in found.values()),
@@ -217,4 +251,6 @@ def violations(found: Json) -> list[str]:
     broken = [name for name in ("lost", "doubled", "not_ended", "twice_at_once") if found[name]]
     if found["steps"]["missing_of_completed"]:
         broken.append("missing_of_completed")
+    if not found["jobs"]["states"].get("completed"):
+        broken.append("nothing_completed")  # then the others prove nothing
     return broken

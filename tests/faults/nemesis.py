@@ -13,6 +13,7 @@ YEAR_S = 365 * 86_400.0
 TTL_S = 30.0
 # Of the strikes that leave nothing running; more of them, and nothing would live long enough to be hurt by another.
 HEAVY_FRAC = 0.3
+ADMIN_EVERY_S = 60.0  # longer than a lease and its grace: a server that is not heard is given up first
 
 
 class Nemesis:
@@ -61,6 +62,7 @@ class Nemesis:
         """Begin to strike."""
         self._network.fault_frac = self._message_fault_frac
         self._again()
+        self._admin_looks()
 
     def heal(self) -> None:
         """End every fault."""
@@ -71,6 +73,7 @@ class Nemesis:
         self._control.heal()
         for machine in self._machines:
             machine.heal()
+        self._time.after(1.0, self._restart_overtaken)  # what was forged has arrived by then
         self._trace.add("HEALED")
 
     def _again(self) -> None:
@@ -78,6 +81,19 @@ class Nemesis:
             return
         self._rng.choice(self._strikes)()
         self._time.after(self._every_s * (0.5 + self._rng.random()), self._again)
+
+    def _admin_looks(self) -> None:
+        """Let an admin start agents anew that are not heard, now and then."""
+        if not self._is_over:
+            self._restart_overtaken()
+            self._time.after(ADMIN_EVERY_S, self._admin_looks)
+
+    def _restart_overtaken(self) -> None:
+        for machine in self._machines:
+            if machine.server_id in self._network.overtaken and machine.agent is not None:
+                machine.kill_agent()
+                machine.start_agent()
+        self._network.overtaken.clear()
 
     def _for_a_while(self, most_s: float, end: Callable[[], None]) -> float:
         seconds = 1.0 + most_s * self._rng.random()

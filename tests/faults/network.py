@@ -24,6 +24,8 @@ class Network:
         is_down: The broker refuses.
         cut: Servers whose messages to the scheduler ("up") or from it ("down") get lost.
         keys: Keys of the servers, for forgers that have one.
+        overtaken: Servers of which a forger with the key sent reports far ahead: their agents are heard again, if the
+            scheduler believed it, once they have been started anew.
     """
 
     def __init__(self, *, time: VirtualTime, rng: Random, trace: Trace) -> None:
@@ -31,6 +33,7 @@ class Network:
         self.is_down = False
         self.cut: set[tuple[str, str]] = set()
         self.keys: dict[str, bytes] = {}
+        self.overtaken: set[str] = set()
         self.on_desired: dict[str, Callable[[], None]] = {}
         self.on_report: Callable[[], None] = lambda: None
         self._time, self._rng, self._trace = time, rng, trace
@@ -115,16 +118,20 @@ class Network:
     def _forged(self, kind: str, way: str, server_id: str, message: str) -> str:
         """Return the message as a forger would like it: newer, and everything has ended or runs on.
 
-        Without the key, next in order or far ahead; or with it, but of the time before a restore.
+        Without the key, next in order or far ahead; or with it, but of the time before a restore; or with it and far
+        ahead, a report that says what the server does: with its key, what it says of its own jobs is believed.
         """
         direction: Literal["desired", "report"] = "desired" if way == "down" else "report"
         body, stamp, now_s = _opened(message)
-        for attempt in body.get("attempts", []):
+        overtakes = kind == "sequence_jump" and way == "up"
+        for attempt in () if overtakes else body.get("attempts", []):
             if way == "up":
                 attempt |= {"phase": "ended", "end_cause": "completed"}
             else:
                 attempt |= {"wanted": "run"}
-        has_key = kind == "old_epoch"
+        if overtakes:
+            self.overtaken.add(server_id)
+        has_key = overtakes or kind == "old_epoch"
         ahead = 2 ** self._rng.randrange(8, 62) if kind == "sequence_jump" else 1
         return seal(
             key=self.keys[server_id] if has_key else bytes(32),

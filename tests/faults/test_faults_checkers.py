@@ -10,9 +10,9 @@ from django.db import connection, transaction
 from django.db.transaction import Atomic
 
 from agents.core.attempt_book import AttemptBook
-from agents.core.ending import Stop
 from agents.core.known import Known
 from agents.core.records import Control
+from agents.core.stopping import Stop
 from agents.core.supervision import Supervision
 from agents.executor import Executor
 from agents.files.job_hold import Hold
@@ -339,8 +339,8 @@ def continue_before_the_kill(patch: Patch) -> None:
     press = Supervision._press
 
     def press_awake(self: Supervision, stop: Stop, now_s: float) -> None:
-        if not stop.is_term_sent:
-            stop.kill_at_s = now_s + 5.0
+        if not stop.is_signalled:
+            stop.signal_at_s, stop.kill_at_s = now_s, now_s + 5.0
         press(self, stop, now_s)
 
     patch.setattr(Supervision, "_press", press_awake)

@@ -130,9 +130,13 @@ class Trainer:
         self._witness.writes(self._one)  # as a script does that saves to ./out
         if behaviour.uses_runtime:
             self._keep_place()
-            if behaviour.lies:
+            # What is odd is the last word of about every other turn: a true number in the same one would hide it.
+            lies_last = self._rng.random() < 0.5
+            if behaviour.lies and not lies_last:
                 self._lie()
             self._say("progress", step=self.step, total_steps=behaviour.total_steps, loss=1.0, steps_per_s=2.0)
+            if behaviour.lies and lies_last:
+                self._lie()
             if self.step - self.first_step >= MEASURED_AFTER and not self._is_measured:
                 self._is_measured = True
                 self._say("measured", measured={"rates": [[1, 1.0], [2, 2.0]], "free_cores": 2, "took_s": 1.0})

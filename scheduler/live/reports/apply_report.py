@@ -25,7 +25,7 @@ from scheduler.live.attempts.retry import AttemptEnd
 from scheduler.live.gangs.ends import gang_done, member_end
 from scheduler.live.gangs.membership import attempts_of, is_whole, members_on, peak_of
 from scheduler.live.reports.intake import Taken
-from scheduler.live.reports.progress import ProgressWrites, attempt_started, changed_columns, progress_take
+from scheduler.live.reports.progress import ProgressWrites, attempt_started, member_take, progress_take
 from scheduler.live.rounds.parking import attempt_parked
 from scheduler.live.servers.inventory import inventory_update, server_is_back
 from scheduler.live.steps import POSTPONED, described, is_away
@@ -219,18 +219,24 @@ def _usable_apply(server: Server, said: AttemptReport, applied: AppliedReport, *
             return
 
 
+def members_on_servers(server_ids: Iterable[str]) -> QuerySet[GangMember]:
+    """Return the gang processes that belong on servers, with what a report goes by of attempt and job."""
+    here = GangMember.objects.filter(gpu__server__in=server_ids, ended_at=None, gang__attempt__ended_at=None)
+    return here.select_related("gang__attempt__job").defer("gang__attempt__job__spec").order_by("pk")
+
+
 def _members(server: Server, *only: str) -> dict[str, GangMember]:
     """Return the gang processes that belong on a server, by the id that its agent knows; ``only``: of those ids.
 
     Processes of one gang share its row object, so that a change made for one is seen by the next.
     """
     here = GangMember.objects.filter(gpu__server=server, ended_at=None)
+    rows = members_on_servers([server.pk])
     if only:
-        here = here.filter(pk__in=only)
+        here, rows = here.filter(pk__in=only), rows.filter(pk__in=only)
     if not here.exists():  # nearly always so, at a tenth of the cost of the query below
         return {}
-    rows = here.filter(gang__attempt__ended_at=None).select_related("gang__attempt__job")
-    found = {member.pk: member for member in rows.defer("gang__attempt__job__spec").order_by("pk")}
+    found = {member.pk: member for member in rows}
     gangs = {member.gang_id: member.gang for member in found.values()}
     for member in found.values():
         member.gang = gangs[member.gang_id]
@@ -245,13 +251,12 @@ def _member_apply(
     if said.phase == "ended" and said.end_cause not in CAUSES:
         applied.refused["unknown_cause"] += 1
         return
-    peak_bytes = max(member.peak_memory_bytes or 0, said.peak_memory_bytes or 0) or None
-    told: dict[str, Any] = {"peak_memory_bytes": peak_bytes, "log_bytes": max(member.log_bytes, said.log_bytes)}
     has_begun = said.phase != "starting" and (said.phase != "ended" or said.run_s > 0)
     if has_begun and member.started_at is None:
-        told["started_at"] = at
-    if changed := changed_columns(member, told):
-        GangMember.objects.filter(pk=member.pk).update(**changed)
+        member.started_at = at
+        applied.progress.of_members.append((member.pk, {"started_at": at}))
+    member_take(member, said, applied.progress)
+    applied.progress.write()  # what follows reads it
     if has_begun and attempt.started_at is None and is_whole(gang):
         attempt_started(attempt, said, at=at, actor=actor)
     if member.pk == gang.attempt_id:

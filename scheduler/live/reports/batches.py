@@ -1,22 +1,24 @@
 """Applies the reports of many servers in one transaction where they tell of progress only, as nearly all do.
 
 What a report may change beside progress, measured values and its own place in line (an attempt that begins, ends, parks
-or is missing, a gang, a device that comes or goes) is left to ``apply_report.py``, one report at a time; so is a report
-whose batch fails. Both ways write the same rows: ``tests/integration/live/servers/test_batches.py``.
+or is missing, a gang that forms or changes its size, a device that comes or goes) is left to ``apply_report.py``, one
+report at a time; so is a report whose batch fails. Both ways write the same rows:
+``tests/integration/live/servers/test_batches.py``.
 """
 
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from django.db import transaction
 
 from agents.protocol.signing import AttemptReport
-from scheduler.live.reports.apply_report import AppliedReport, leases_on, said_apply
+from scheduler.live.gangs.ends import NONE_DONE
+from scheduler.live.reports.apply_report import AppliedReport, leases_on, members_on_servers, said_apply
 from scheduler.live.reports.intake import Taken
-from scheduler.live.reports.progress import ProgressWrites
+from scheduler.live.reports.progress import ProgressWrites, member_take, progress_take
 from scheduler.live.servers.inventory import is_trusted, measures_only, offered_changes
 from scheduler.live.steps import POSTPONED, is_away
 from scheduler.models import Attempt, GangMember, Gpu, Lease, Server
@@ -59,14 +61,18 @@ class _Rows:
 
     Attributes:
         gpus: By server and index.
-        leases: Open ones, by server and attempt.
-        with_gangs: Servers that run processes of gangs.
+        leases: Open ones of attempts that are no gang, by server and attempt.
+        members: Processes of gangs, by server and id.
+        told_at: Generation of the server that told it of a gang's lease, by server and gang.
+        peaks: Peak memory of all processes of each gang, by gang and id; as the batch goes on, with what it says.
     """
 
     servers: list[Server]
     gpus: dict[str, dict[int, Gpu]] = field(default_factory=lambda: defaultdict(dict))
     leases: dict[str, dict[str, Lease]] = field(default_factory=lambda: defaultdict(dict))
-    with_gangs: set[str] = field(default_factory=set)
+    members: dict[str, dict[str, GangMember]] = field(default_factory=lambda: defaultdict(dict))
+    told_at: dict[tuple[str, str], int] = field(default_factory=dict)
+    peaks: dict[str, dict[str, int | None]] = field(default_factory=lambda: defaultdict(dict))
 
 
 @dataclass(slots=True)
@@ -111,21 +117,39 @@ def _read(server_ids: Mapping[str, Taken]) -> _Rows:
         rows.gpus[gpu.server_id][gpu.index] = gpu
     for lease in leases_on(pks).select_for_update(skip_locked=True, of=("attempt__job",)):
         rows.leases[lease.server_id][lease.attempt_id] = lease
-    members = GangMember.objects.filter(gpu__server__in=pks, ended_at=None)
-    rows.with_gangs = set(members.values_list("gpu__server_id", flat=True).distinct())
+    if GangMember.objects.filter(gpu__server__in=pks, ended_at=None).exists():
+        _read_gangs(rows, pks)
     return rows
+
+
+def _read_gangs(rows: _Rows, server_ids: Sequence[str]) -> None:
+    server_of = {gpu.pk: server_id for server_id, own in rows.gpus.items() for gpu in own.values()}
+    free = members_on_servers(server_ids).select_for_update(skip_locked=True, of=("self", "gang__attempt__job"))
+    for member in free:
+        rows.members[server_of[member.gpu_id]][member.pk] = member
+    gangs = {member.gang_id for own in rows.members.values() for member in own.values()}
+    held = Lease.objects.filter(server__in=server_ids, closed_at=None, attempt__in=gangs)
+    for server_id, gang_id, generation in held.values_list("server_id", "attempt_id", "generation"):
+        rows.told_at[server_id, gang_id] = generation
+    everywhere = GangMember.objects.filter(gang__in=gangs, ended_at=None)
+    for gang_id, pk, peak_bytes in everywhere.values_list("gang_id", "pk", "peak_memory_bytes"):
+        rows.peaks[gang_id][pk] = peak_bytes
 
 
 def _plain_apply(server: Server, taken: Taken, found: _Rows, writes: _Writes, *, at: datetime) -> AppliedReport | None:
     """Collect what one report changes; None where it tells of more than progress."""
-    leases = found.leases[server.pk]
+    leases, members = found.leases[server.pk], found.members[server.pk]
     measures = measures_only(found.gpus[server.pk], taken.report.devices, at=at)
-    if measures is None or server.pk in found.with_gangs or not _is_plain(server, taken, leases):
+    if measures is None or not _is_plain(server, taken, found):
         return None
     applied = AppliedReport(is_behind=taken.stamp.generation < server.generation)
     applied.job_of = {attempt_id: lease.attempt.job_id for attempt_id, lease in leases.items()}
+    applied.job_of |= {pk: member.gang.attempt.job_id for pk, member in members.items()}
     for said in taken.report.attempts:
-        said_apply(server, leases[said.attempt_id], said, applied, at=at)
+        if said.attempt_id in members:
+            _member_goes_on(members[said.attempt_id], said, found, applied, at=at)
+        else:
+            said_apply(server, leases[said.attempt_id], said, applied, at=at)
     columns = {
         "report_epoch": taken.stamp.epoch,
         "report_sequence": taken.stamp.sequence,
@@ -134,14 +158,29 @@ def _plain_apply(server: Server, taken: Taken, found: _Rows, writes: _Writes, *,
     }
     writes.of_servers.append((server.pk, columns))
     writes.of_gpus += measures
-    writes.progress.of_jobs += applied.progress.of_jobs
-    writes.progress.of_attempts += applied.progress.of_attempts
+    writes.progress.add(applied.progress)
     return applied
 
 
-def _is_plain(server: Server, taken: Taken, leases: Mapping[str, Lease]) -> bool:
+def _member_goes_on(
+    member: GangMember, said: AttemptReport, found: _Rows, applied: AppliedReport, *, at: datetime
+) -> None:
+    """Collect what one process of a gang says: of itself, and where it leads, of the job."""
+    if said.unusable:
+        applied.unusable[said.attempt_id] = said.unusable
+    member_take(member, said, applied.progress)
+    peaks = found.peaks[member.gang_id]
+    peaks[member.pk] = member.peak_memory_bytes
+    if member.pk == member.gang_id:
+        known = [peak_bytes for peak_bytes in peaks.values() if peak_bytes is not None]
+        of_gang = replace(said, peak_memory_bytes=sum(known) if known else None)
+        progress_take(member.gang.attempt, of_gang, applied.progress, refused=applied.refused, at=at)
+
+
+def _is_plain(server: Server, taken: Taken, found: _Rows) -> bool:
     """Return whether a report is the next one of its server, which offers what it did, of attempts that go on there."""
     stamp, report = taken.stamp, taken.report
+    leases, members = found.leases[server.pk], found.members[server.pk]
     named = {said.attempt_id for said in report.attempts}
     return (
         stamp.epoch == taken.epoch
@@ -152,11 +191,30 @@ def _is_plain(server: Server, taken: Taken, leases: Mapping[str, Lease]) -> bool
         and is_trusted(server, report)
         and not offered_changes(server, report)
         and len(named) == len(report.attempts)
-        and named <= leases.keys()
+        and named <= leases.keys() | members.keys()
         and all(lease.generation > stamp.generation for pk, lease in leases.items() if pk not in named)
-        and all(_has_begun(leases[said.attempt_id].attempt) or said.phase == "starting" for said in report.attempts)
+        and all(
+            found.told_at.get((server.pk, member.gang_id), stamp.generation) > stamp.generation
+            for pk, member in members.items()
+            if pk not in named
+        )
+        and all(
+            _member_only_goes_on(members[said.attempt_id], said)
+            if said.attempt_id in members
+            else _has_begun(leases[said.attempt_id].attempt) or said.phase == "starting"
+            for said in report.attempts
+        )
     )
 
 
 def _has_begun(attempt: Attempt) -> bool:
     return attempt.started_at is not None
+
+
+def _member_only_goes_on(member: GangMember, said: AttemptReport) -> bool:
+    """Return whether a process of a gang neither begins nor, as its leader, tells of a new membership."""
+    gang = member.gang
+    has_begun = _has_begun(gang.attempt) and member.started_at is not None
+    done_version = NONE_DONE if gang.done_version is None else gang.done_version
+    leads_on = member.pk == member.gang_id and said.gang_version is not None and said.gang_version > done_version
+    return (has_begun or said.phase == "starting") and not leads_on

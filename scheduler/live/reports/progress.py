@@ -24,16 +24,24 @@ DIRECTORY_PARTS, DIRECTORY_BYTES = 50, 65_536
 
 @dataclass(slots=True)
 class ProgressWrites:
-    """Columns of jobs and attempts to write together."""
+    """Columns of gang processes, jobs and attempts to write together."""
 
+    of_members: list[RowChange] = field(default_factory=list)
     of_jobs: list[RowChange] = field(default_factory=list)
     of_attempts: list[RowChange] = field(default_factory=list)
 
     def write(self) -> None:
-        """Write the columns; jobs first, the order in which every transaction locks the two tables."""
+        """Write the columns, the tables in the order in which every transaction locks them."""
+        rows_update(GangMember, self.of_members)
         rows_update(Job, self.of_jobs)
         rows_update(Attempt, self.of_attempts)
-        self.of_jobs, self.of_attempts = [], []
+        self.of_members, self.of_jobs, self.of_attempts = [], [], []
+
+    def add(self, other: "ProgressWrites") -> None:
+        """Write with these what others collected."""
+        self.of_members += other.of_members
+        self.of_jobs += other.of_jobs
+        self.of_attempts += other.of_attempts
 
 
 def attempt_started(attempt: Attempt, said: AttemptReport, *, at: datetime, actor: str) -> None:
@@ -106,6 +114,14 @@ def _directory(job: Job, said: AttemptReport) -> dict[str, Any]:
     if known is None or said.phase == "ended" or abs(told - known) > max(known // DIRECTORY_PARTS, DIRECTORY_BYTES):
         return {"directory_bytes": told}
     return {}
+
+
+def member_take(member: GangMember, said: AttemptReport, writes: ProgressWrites) -> None:
+    """Collect what one process of a gang says of itself; the leader's words of the job are taken as an attempt's."""
+    peak_bytes = max(member.peak_memory_bytes or 0, said.peak_memory_bytes or 0) or None
+    told = {"peak_memory_bytes": peak_bytes, "log_bytes": max(member.log_bytes, said.log_bytes)}
+    if changed := changed_columns(member, told):
+        writes.of_members.append((member.pk, changed))
 
 
 def _first(kept: int | None, said: int | None) -> int | None:

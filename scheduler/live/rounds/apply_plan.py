@@ -25,7 +25,14 @@ from scheduler.live.gangs.membership import gangs_open, is_settled, launches_rea
 from scheduler.live.gangs.shares import GangShare, ServerShare, gang_reshare, keeps_leader
 from scheduler.live.observed.smoke import GPUS as SMOKE_GPUS
 from scheduler.live.rounds.parking import attempt_continue, attempt_park, has_room_to_park, parked_read, parked_stop
-from scheduler.live.rounds.seats import GrantedSeat, KeptGpus, granted_seats, kept_gpus, kept_leases
+from scheduler.live.rounds.seats import (
+    GrantedSeat,
+    KeptGpus,
+    changed_leases,
+    granted_seats,
+    is_changed,
+    kept_gpus,
+)
 from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.live.rounds.waits import plan_waits
 from scheduler.models import Attempt, Job, Lease
@@ -36,8 +43,6 @@ log = logging.getLogger(__name__)
 
 # Rules that stop a job until its next turn on the same GPUs; only these park it.
 PARKED_BY = frozenset({PreemptRule.POLICY_ORDER, PreemptRule.UNPACKED})
-# Smaller changes of cores are not sent to an agent.
-CPUS_STEP = 0.05
 
 
 @dataclass(slots=True)
@@ -86,7 +91,7 @@ class _Applying:
         self.generations: dict[str, int] = {}
         self.seats = granted_seats(live, plan)
         self.partners = {**plan.riding, **{host: guest for guest, host in plan.riding.items()}}
-        self.kept_gpus = KeptGpus(indexes={}, slots={})  # read by ``run``, after the stops
+        self.kept_gpus = KeptGpus(indexes={}, slots={})  # read by ``_move``, after the stops
         moving = {preemption.job for preemption in plan.preemptions}
         wanted = {*moving, *live.parked_on, *(row for row in self.seats if row not in plan.kept)}
         wanted |= {p.by_job for p in plan.preemptions if p.by_job != NO_ROW}
@@ -99,9 +104,21 @@ class _Applying:
             self._stop(preemption)
         for row in sorted(self.plan.resized):
             self._stop_without_leader(row)
+        changed = changed_leases(self.live, self.plan, self.seats)
+        staying = self.plan.kept | self.plan.resized
+        has_starts = not staying.issuperset(self.seats)
+        # In most rounds nothing moves; what is free, and who holds it, need not be read then.
+        if changed or has_starts or self.plan.resized or self.live.parked_on:
+            self._move(changed, staying)
+        self.applied.waits = plan_waits(self.live, self.plan, deferred=self.applied.deferred)
+        if self.applied.launched or self.applied.continued or self.applied.preempted:
+            touch_cluster()
+        return self.applied
+
+    def _move(self, changed: dict[tuple[int, str], Lease], staying: frozenset[int]) -> None:
+        """Carry out grants that are not held already: kept jobs first give back what others need."""
         self.rooms = room_read()
-        held = kept_leases(self.live, self.plan)
-        self._resize_kept(held, only_shrink=True)
+        self._resize_kept(changed, only_shrink=True)
         for row in self.plan.order:
             if row in self.plan.resized:
                 self._reshare(row)
@@ -109,18 +126,13 @@ class _Applying:
         assignment = assign_gpu_ids(
             self._without_resized(), held=self.kept_gpus.indexes, free=self._free_indexes(), before=self.parked.indexes
         )
-        staying = self.plan.kept | self.plan.resized
         for row in self.plan.order:
             if row in self.seats and row not in staying:
                 self._launch(row, assignment)
             elif row in self.live.parked_on and not self.rooms.keys() >= set(self.live.parked_on[row]):
                 self._send_away(row, rule=PreemptRule.SERVER_GONE)
         self._open()
-        self._resize_kept(held, only_shrink=False)
-        self.applied.waits = plan_waits(self.live, self.plan, deferred=self.applied.deferred)
-        if self.applied.launched or self.applied.continued or self.applied.preempted:
-            touch_cluster()
-        return self.applied
+        self._resize_kept(changed, only_shrink=False)
 
     def _stop(self, preemption: Preemption) -> None:
         """Ask a running job to stop, with a receipt: for which job and by which rule."""
@@ -173,18 +185,20 @@ class _Applying:
         self._raise_generations([server_pk])
         return self.generations[server_pk]
 
-    def _resize_kept(self, held: dict[tuple[int, str], Lease], *, only_shrink: bool) -> None:
+    def _resize_kept(self, changed: dict[tuple[int, str], Lease], *, only_shrink: bool) -> None:
         """Give running jobs the cores and memory of the plan: less at once, more as far as free."""
-        for row in self.plan.order:
-            for seat in self.seats.get(row, ()) if row in self.plan.kept else ():
-                lease, room = held.get((row, seat.server_pk)), self.rooms.get(seat.server_pk)
+        rows = {row for row, _ in changed}
+        for row in (row for row in self.plan.order if row in rows):
+            for seat in self.seats[row]:
+                lease, room = changed.get((row, seat.server_pk)), self.rooms.get(seat.server_pk)
                 if lease is None or room is None:
                     continue
-                cpus, memory = seat.cpus, seat.memory_bytes
                 if only_shrink:
-                    cpus, memory = min(cpus, lease.cpus), min(memory, lease.memory_bytes)
-                if abs(cpus - lease.cpus) >= CPUS_STEP or memory != lease.memory_bytes:
-                    self._resize(lease, room, cpus=cpus, memory_bytes=memory)
+                    seat = seat._replace(
+                        cpus=min(seat.cpus, lease.cpus), memory_bytes=min(seat.memory_bytes, lease.memory_bytes)
+                    )
+                if is_changed(seat, cpus=lease.cpus, memory_bytes=lease.memory_bytes):
+                    self._resize(lease, room, cpus=seat.cpus, memory_bytes=seat.memory_bytes)
 
     def _resize(self, lease: Lease, room: ServerRoom, *, cpus: float, memory_bytes: int) -> None:
         if not room.has(cpus=cpus - lease.cpus, memory_bytes=memory_bytes - lease.memory_bytes):

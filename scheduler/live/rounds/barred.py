@@ -5,6 +5,10 @@ apart takes the jobs of one queue alone until an admin lets queues mix there: of
 queue whose job has waited longest. The rule that uses it is ``scheduler.core.model.barred``.
 """
 
+from collections.abc import Sequence
+
+from django.db.models import OuterRef, Subquery
+
 from agents.protocol.isolation import LEVELS, isolation_level
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job, Lease, Queue, Server
@@ -16,10 +20,15 @@ def barred_read() -> tuple[tuple[int, int], ...]:
     demands = _demands()
     most = max(demands.values(), default=0)
     barred: list[tuple[int, int]] = []
-    servers = Server.objects.filter(state=ServerState.UP).order_by("number")
-    for server in servers.only("number", "isolation", "may_mix_queues", "agent_version"):
-        level = len(LEVELS) if server.is_simulated else isolation_level(server.isolation)  # nothing runs on a simulated
-        alone = _only_queue(server) if level == 0 and not server.may_mix_queues else None
+    servers = list(
+        Server.objects.filter(state=ServerState.UP)
+        .order_by("number")
+        .only("number", "isolation", "may_mix_queues", "agent_version")
+    )
+    levels = {server.pk: _level(server) for server in servers}
+    only = _only_queues([server.pk for server in servers if levels[server.pk] == 0 and not server.may_mix_queues])
+    for server in servers:
+        level, alone = levels[server.pk], only.get(server.pk)
         if level >= most and alone is None:
             continue
         barred += [
@@ -43,8 +52,16 @@ def _demands() -> dict[int, int]:
     return found
 
 
-def _only_queue(server: Server) -> int | None:
-    """Return the queue whose jobs alone it takes; None where none has a job."""
-    newest = Lease.objects.filter(server=server).order_by("-pk").values_list("attempt__job__queue", flat=True)
-    waiting = Job.objects.filter(state=JobState.QUEUED).order_by("number").values_list("queue", flat=True)
-    return newest.first() or waiting.first()
+def _level(server: Server) -> int:
+    """Return how well a server keeps jobs apart, as a place in ``LEVELS``: nothing runs on a simulated one."""
+    return len(LEVELS) if server.is_simulated else isolation_level(server.isolation)
+
+
+def _only_queues(server_ids: Sequence[str]) -> dict[str, int | None]:
+    """Return the queue whose jobs alone each of these servers takes; None where none has a job."""
+    if not server_ids:
+        return {}
+    newest = Lease.objects.filter(server=OuterRef("pk")).order_by("-pk").values("attempt__job__queue")[:1]
+    had = Server.objects.filter(pk__in=server_ids).values_list("pk", Subquery(newest))
+    waiting = Job.objects.filter(state=JobState.QUEUED).order_by("number").values_list("queue", flat=True).first()
+    return {pk: queue or waiting for pk, queue in had}

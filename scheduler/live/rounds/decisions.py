@@ -23,19 +23,22 @@ KEYS_MOST = 100
 def decisions_of(live: LiveSnapshot, plan: Plan, applied: AppliedPlan) -> Decisions:
     """Return the decisions of a round with their results."""
     numbers = live.tables.jobs.job_id.tolist()
+    first = zip(plan.waiting.job[:WAITING_MOST].tolist(), plan.waiting.causes, strict=False)
     waiting: list[DecidedWait] = [
-        {"job": numbers[w.job], "position": w.position, "reason": str(w.reason), "evidence": w.evidence}
-        for w in plan.waiting
+        {"job": numbers[row], "position": position, "reason": str(reason), "evidence": evidence}
+        for position, (row, (reason, evidence)) in enumerate(first, start=1)
     ]
     waiting += [
         {"job": numbers[row], "position": None, "reason": "reconfiguring", "evidence": evidence}
         for row, evidence in sorted(applied.deferred.items())
     ]
+    by_reason = Counter(str(reason) for reason, _ in plan.waiting.causes)
+    by_reason.update(["reconfiguring"] * len(applied.deferred))
     return {
         "grants": _grants(live, plan, applied),
         "preemptions": _preemptions(live, plan, applied),
         "waiting": waiting[:WAITING_MOST],
-        "waiting_by_reason": dict(sorted(Counter(entry["reason"] for entry in waiting).items())),
+        "waiting_by_reason": dict(sorted(by_reason.items())),
     }
 
 

@@ -4,15 +4,20 @@ Read when a plan is applied (``apply_plan.py``); nothing is written here.
 """
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scheduler.core.model.plan import Plan
+from scheduler.core.model.tables import NO_ROW
 from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Lease, LeaseGpu
 
+# Smaller changes of cores are not sent to an agent.
+CPUS_STEP = 0.05
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrantedSeat:
+
+class GrantedSeat(NamedTuple):
     """What a plan gives a job on one server."""
 
     server_pk: str
@@ -59,11 +64,28 @@ def granted_seats(live: LiveSnapshot, plan: Plan) -> dict[int, list[GrantedSeat]
     return seats
 
 
-def kept_leases(live: LiveSnapshot, plan: Plan) -> dict[tuple[int, str], Lease]:
-    """Return the open leases of kept jobs by (job row, server id)."""
+def changed_leases(
+    live: LiveSnapshot, plan: Plan, seats: Mapping[int, Sequence[GrantedSeat]]
+) -> dict[tuple[int, str], Lease]:
+    """Return the open leases of kept jobs that the plan gives other cores or memory, by (job row, server id)."""
     row_of = {live.attempt_pks[row]: row for row in plan.kept}
-    leases = Lease.objects.filter(closed_at=None, attempt__wanted="run")
-    return {(row_of[lease.attempt_id], lease.server_id): lease for lease in leases if lease.attempt_id in row_of}
+    granted = {(row, seat.server_pk): seat for row in plan.kept for seat in seats.get(row, ())}
+    held = Lease.objects.filter(closed_at=None, attempt__wanted="run")
+    changed = [
+        pk
+        for pk, attempt_pk, server_pk, cpus, memory_bytes in held.values_list(
+            "pk", "attempt_id", "server_id", "cpus", "memory_bytes"
+        )
+        if (seat := granted.get((row_of.get(attempt_pk, NO_ROW), server_pk)))
+        and is_changed(seat, cpus=cpus, memory_bytes=memory_bytes)
+    ]
+    leases = Lease.objects.in_bulk(changed).values()
+    return {(row_of[lease.attempt_id], lease.server_id): lease for lease in leases}
+
+
+def is_changed(seat: GrantedSeat, *, cpus: float, memory_bytes: int) -> bool:
+    """Return whether a plan gives a job other cores or memory on a server than these."""
+    return abs(seat.cpus - cpus) >= CPUS_STEP or seat.memory_bytes != memory_bytes
 
 
 def kept_gpus(live: LiveSnapshot, plan: Plan) -> KeptGpus:

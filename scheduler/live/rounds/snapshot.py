@@ -166,6 +166,8 @@ def _without_leavers(held: list[HeldLease]) -> tuple[list[HeldLease], list[HeldL
     """
     members = GangMember.objects.filter(leaving=True, ended_at=None, gang__attempt__ended_at=None)
     leavers = Counter(members.values_list("gang_id", "gpu__server_id"))
+    if not leavers:
+        return held, []
     staying: list[HeldLease] = []
     going: list[HeldLease] = []
     for lease in held:

@@ -12,14 +12,10 @@ from scheduler.services.jobs.state import Wait, job_waits_record
 
 def plan_waits(live: LiveSnapshot, plan: Plan, *, deferred: Mapping[int, Evidence]) -> list[Wait]:
     """Return the wait reasons of a plan; ``deferred`` are job rows with a grant that is not free yet."""
+    waiting = zip(plan.waiting.job.tolist(), plan.waiting.causes, strict=True)
     waits = [
-        Wait(
-            job_id=live.job_pks[waiting.job],
-            reason=waiting.reason,
-            evidence=waiting.evidence,
-            position=waiting.position,
-        )
-        for waiting in plan.waiting
+        Wait(job_id=live.job_pks[row], reason=reason, evidence=evidence, position=position)
+        for position, (row, (reason, evidence)) in enumerate(waiting, start=1)
     ]
     return waits + [
         Wait(job_id=live.job_pks[row], reason=WaitReason.RECONFIGURING, evidence=evidence, position=None)

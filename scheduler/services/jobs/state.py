@@ -7,14 +7,14 @@ right by constraints and ``tests/integration/services/test_job_state.py``.
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import transaction
-from django.db.models import TextField
+from django.db.models import F, QuerySet, TextField
 from django.db.models.functions import Cast
 
 from scheduler.core.model.errors import InvalidTransition, JobChanged
@@ -37,8 +37,7 @@ WAITS_NOT = {"wait_reason": "", "wait_since": None}
 STAYS_IDLE = frozenset({JobState.SUSPENDING, JobState.SUSPENDED, JobState.CANCELLED})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
+class Wait(NamedTuple):
     """Why one job waits after a round.
 
     Attributes:
@@ -271,14 +270,27 @@ def _changed(waits: Sequence[Wait], at: datetime) -> list[Wait]:
     if len(waits) <= BATCH:
         jobs = jobs.filter(pk__in=list(found))
     as_text = Cast("wait_evidence", TextField())  # equal for many jobs, so most are read but once
-    rows = jobs.order_by().values_list("pk", "told_reason", "told_at", "wait_reason", "wait_position", as_text)
-    for pk, told, told_at, reason, position, evidence in rows:
+    untold: set[str] = set()
+    for pk, told, reason, position, evidence in jobs.order_by().values_list(
+        "pk", "told_reason", "wait_reason", "wait_position", as_text
+    ):
         wait = found.get(pk)
-        if wait is None or reason != wait.reason or position != wait.position:
+        if wait is None or reason != wait.reason or position != wait.position or _evidence(evidence) != wait.evidence:
             continue
-        if _evidence(evidence) == wait.evidence and not _is_news(wait, told, told_at, at=at):
+        if told == reason:
+            del found[pk]
+        else:
+            untold.add(pk)
+    # Moments cost more to read than all else, and only the few whose reason is not told yet need theirs.
+    for pk, told, told_at in _told_of(jobs) if untold else ():
+        if pk in untold and not _is_news(found[pk], told, told_at, at=at):
             del found[pk]
     return list(found.values())
+
+
+def _told_of(jobs: QuerySet[Job]) -> Iterable[tuple[str, str, datetime | None]]:
+    """Return of each job that waits for another reason than was told last: that reason, and when it was told."""
+    return jobs.exclude(told_reason=F("wait_reason")).order_by().values_list("pk", "told_reason", "told_at")
 
 
 @lru_cache(maxsize=4_096)

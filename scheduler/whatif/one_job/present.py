@@ -54,7 +54,8 @@ class Present:
     def one(self, values: Values) -> JobTable:
         """Return one job as a round sees it."""
         # Values have the keys of JobQueryRow; a new job has None where the table does not look.
-        return table_of([smoke_sized(cast(JobQueryRow, values))], {}, self.queue_rows, at=self.at)
+        row = smoke_sized(cast(JobQueryRow, values))
+        return table_of({name: [value] for name, value in row.items()}, {}, self.queue_rows, at=self.at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ import websockets
 from channels_redis.pubsub import RedisPubSubChannelLayer
 
 from clusterweb.config.env import BASE_DIR
+from scheduler.broker import frame_message
 from tests.integration.agents.test_broker import Broker
 from tests.support.agents.server import wait_for
 
@@ -161,7 +162,7 @@ async def test_frame_reaches_the_sockets_of_both_workers(product: Product) -> No
     for _ in pages:
         await asyncio.wait_for(connected.acquire(), 300)
     layer = RedisPubSubChannelLayer(hosts=[product.broker])
-    await layer.group_send("cluster", {"type": "live.frame", "kind": "cluster", "data": {"round": 7}})
+    await layer.group_send("cluster", frame_message("cluster", {"round": 7}))
     frames = await asyncio.gather(*pages)
     await layer.flush()
 

@@ -17,7 +17,7 @@ from django.core.management import CommandError, call_command
 
 from clusterweb.config.alive import silent
 from clusterweb.config.env import BASE_DIR
-from scheduler.broker import ChannelFrames, RedisBell, RedisTransport
+from scheduler.broker import ChannelFrames, RedisBell, RedisTransport, frame_message
 from tests.integration.agents.test_broker import broker_binary
 from tests.support.e2e.stack import wait_for
 
@@ -150,7 +150,7 @@ def test_messages_go_their_way_with_these_users(broker: Broker, became: Any) -> 
     assert transport.take_touched() == ["jobs"]
     assert (broker.admin.llen("scheduler"), broker.admin.llen(f"server.{SERVER}")) == (1, 1)
     for sender in ("scheduler", "simulations"):
-        assert asyncio.run(_frame_of(sender, became)) == {"type": "live.frame", "kind": "told", "data": {"by": sender}}
+        assert asyncio.run(_frame_of(sender, became)) == frame_message("told", {"by": sender})
     assert broker.admin.acl_log() == []
 
 

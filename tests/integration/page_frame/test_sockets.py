@@ -20,6 +20,7 @@ from django.test import Client
 from frontend.components import consumers
 from frontend.components.consumers import LiveConsumer
 from scheduler import notify
+from scheduler.broker import frame_message
 from scheduler.models import Membership, Queue
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.factories import job_make, member_make, queue_make, user_make
@@ -145,8 +146,8 @@ async def test_frames_of_a_group_reach_the_page(people: dict[str, Any]) -> None:
     communicator = await sync_to_async(socket)(f"cluster,queue.{queue.pk}", people["member"])
     connected = await communicator.open()
     layer = get_channel_layer()
-    await layer.group_send("queue.999", {"type": "live.frame", "kind": "jobs", "data": {"jobs": [1]}})
-    await layer.group_send(f"queue.{queue.pk}", {"type": "live.frame", "kind": "queue", "data": {"held_gpus": 3}})
+    await layer.group_send("queue.999", frame_message("jobs", {"jobs": [1]}))
+    await layer.group_send(f"queue.{queue.pk}", frame_message("queue", {"held_gpus": 3}))
 
     assert connected
     assert await communicator.frame() == {"kind": "queue", "data": {"held_gpus": 3}}
@@ -198,7 +199,7 @@ async def test_rights_that_cannot_be_checked_close_the_socket(
 
     assert await communicator.next() == {"type": "websocket.close", "code": 4503}
 
-    await get_channel_layer().group_send("cluster", {"type": "live.frame", "kind": "cluster", "data": {}})
+    await get_channel_layer().group_send("cluster", frame_message("cluster", {}))
 
     assert await communicator.silent()
 

@@ -46,6 +46,9 @@ def environment_of(gang: GangOrder, *, devices: int, env: dict[str, str] | None 
     return job_environment(
         launch,
         attempt_path="/attempts/a",
+        job_path="/jobs/j/dir",
+        home_path="/jobs/j/home",
+        scratch_path="/scratch/a",
         resume_path="",
         interpreter="/usr/bin/python3",
         code_path="/code",

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
-from clusterweb.cli.folders import sending
 from clusterweb.cli.account import read_account
 from clusterweb.cli.client import Client
 from clusterweb.cli.errors import CommandError
+from clusterweb.cli.folders import sending
 from clusterweb.cli.folders.folder import read_folder
 from clusterweb.cli.main import main
 from scheduler.models import CodeBlob, Job

@@ -11,8 +11,9 @@ from django.db import connection
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
-from scheduler.broker import ChannelFrames
+from scheduler.broker import ChannelFrames, frame_message
 from scheduler.core.model.lifecycle import JobState
+from scheduler.live.reports import rollup
 from scheduler.live.reports.frames import EVERY_S, ROWS_MOST
 from scheduler.live.reports.rollup import samples_roll_up
 from scheduler.models import Sample
@@ -154,7 +155,7 @@ async def test_frames_reach_the_channel_layer() -> None:
     await asyncio.to_thread(ChannelFrames().send, "cluster", "cluster", {"num_gpus": 4})
     message = await asyncio.wait_for(layer.receive("page"), timeout=300)
 
-    assert message == {"type": "live.frame", "kind": "cluster", "data": {"num_gpus": 4}}
+    assert message == frame_message("cluster", {"num_gpus": 4})
 
 
 def test_samples_are_written_in_batches(world: World) -> None:
@@ -227,3 +228,27 @@ def test_frames_of_many_jobs_take_as_many_statements_as_of_one(world: World) -> 
     _flush(world)
 
     assert statements(8) == statements(1)
+
+
+def test_roll_up_takes_some_series_at_a_time(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many servers there are, what else writes waits for few rows; each transaction may be the last."""
+    monkeypatch.setattr(rollup, "SERIES_A_TRANSACTION", 3)
+    for second in range(10):
+        for server in "abcdefgh":
+            at = START + timedelta(seconds=second)
+            values = {"cpu_frac": second / 10}
+            Sample.objects.create(scope="server", scope_id=server, at=at, resolution_s=1, values=values)
+    asked: list[int] = []
+
+    def twice() -> bool:
+        asked.append(Sample.objects.filter(resolution_s=1).count())
+        return len(asked) <= 2
+
+    samples_roll_up(at=START + timedelta(hours=2), go_on=twice)
+
+    assert asked[:3] == [80, 50, 20]
+    while samples_roll_up(at=START + timedelta(hours=2)):
+        pass
+    assert Sample.objects.filter(resolution_s=1).count() == 0
+    assert {sample.values["cpu_frac"] for sample in Sample.objects.all()} == {0.45}
+    assert Sample.objects.count() == 8

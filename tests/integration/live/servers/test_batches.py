@@ -273,3 +273,28 @@ def test_odd_attempts_cost_in_proportion_to_all(world: World, odd: int, monkeypa
         bad.clear()
 
     assert counts[1] < 2.5 * counts[0], counts
+
+
+def test_gangs_that_go_on_are_written_with_all_others(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their processes on several servers are one job, whose memory is the sum of all of them; both ways agree."""
+    for number in range(4):
+        world.server(f"server-{number}", slots=2)
+    world.queue("wide", quota_gpus=8)
+    jobs = [world.submit("wide", resources={"gpus": 4, "max_servers": 2}) for _ in range(2)]
+    world.until(lambda: all(world.state(job) == JobState.RUNNING for job in jobs))
+    world.pass_time(3)
+    taken: list[set[str]] = []
+
+    def counted(batch: Sequence[Taken], *, at: datetime) -> dict[str, AppliedReport]:
+        applied = batch_apply(batch, at=at)
+        taken.append(set(applied))
+        return applied
+
+    for number, agent in enumerate(world.agents.values()):
+        for attempt in agent.attempts.values():
+            attempt.peak_memory_bytes += (number + 1) * 2**20
+    messages = reports(world)
+    apart = outcome(world, messages, one_by_one, monkeypatch)
+
+    assert outcome(world, messages, counted, monkeypatch) == apart
+    assert taken == [{agent.server_id for agent in world.agents.values()}]

@@ -252,3 +252,13 @@ def test_ids_rise_within_one_millisecond() -> None:
     assert made == sorted(made)
     assert len(set(made)) == 1000
     assert all(len(text) == 26 for text in made)
+
+
+def test_reports_that_another_scheduler_took_meanwhile_are_no_large_ones(
+    broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look and the taking a list may be emptied; its server did nothing wrong."""
+    transport = RedisTransport()
+    monkeypatch.setattr(RedisTransport, "_found", lambda self, server_ids: list(server_ids))
+
+    assert transport.receive_reports([SERVER], timeout_s=0) == []
