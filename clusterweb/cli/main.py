@@ -14,6 +14,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run one verb; return the exit status: 0, 1 refused, 2 wrong use, or that of the job with --wait."""
     words = list(arguments)
     at = words.index("--") if "--" in words else len(words)
+    if "submit" not in words[:at]:  # of the other verbs, what follows it are arguments as any
+        at = len(words)
     given = command_parser().parse_args(words[:at])
     given.words = words[at + 1 :]
     try:

@@ -12,7 +12,7 @@ HIDDEN_DATA = frozenset({"by_job", "job_id", "queue_id", "other_queue_id", "by_q
 # Of no queue and no job; every user who is signed in may see them.
 PUBLIC_KINDS = ("server_state", "settings")
 # Too many to be news: every new reason to wait, every start that is given a secret.
-NOT_NEWS = ("job_wait", "secret")
+NOT_NEWS = ("job_wait", "secret", "code")
 
 
 def event_row(event: Event) -> EventRow:

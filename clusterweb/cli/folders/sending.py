@@ -56,7 +56,8 @@ def folder_send(client: Client, root: Path) -> Json:
     if not answer["complete"]:
         raise CommandError("The folder did not arrive whole. Submit again: what has arrived is not sent again.")
     kept = answer["files"] - len(by_hash)
-    sent = f"{len(by_hash)} files sent, {total}" if by_hash else "Nothing to send"
+    count = "1 file" if len(by_hash) == 1 else f"{len(by_hash)} files"
+    sent = f"{count} sent, {total}" if by_hash else "Nothing to send"
     _tell(f"{sent}; {kept} were on the server.{_ignored_text(folder)}", is_last=True)
     return answer
 

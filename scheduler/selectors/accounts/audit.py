@@ -30,6 +30,7 @@ KINDS = {
     "server_mix": "whether queues mix on a server",
     "token": "a token",
     "secret": "a secret, or its use",
+    "code": "a sent folder",
     "webhook": "a webhook",
     "user": "a user",
     "mail_choice": "a choice of mails",

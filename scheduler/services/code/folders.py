@@ -29,6 +29,7 @@ from scheduler.services.code.store import (
     refuse_without_room,
     room_told,
 )
+from scheduler.services.events import event_record
 
 # Folders of a user that are looked through for contents which need not be sent again: versions of the same few.
 NEWEST_FOLDERS = 20
@@ -197,7 +198,10 @@ def code_keep(user: User, manifest: CodeManifest, incoming: Incoming, *, at: dat
         for sha256, size in sizes.items():
             if not incoming.place(sha256, size):
                 raise Conflict("A part of the folder was removed meanwhile. Send it again.")
-    CodeSent.objects.update_or_create(folder_id=manifest.digest, user=user, defaults={"at": at})
+    _, is_new = CodeSent.objects.update_or_create(folder_id=manifest.digest, user=user, defaults={"at": at})
+    if is_new:
+        size = {"files": len(manifest.files), "bytes": manifest.num_bytes}
+        event_record(kind="code", actor=user, at=at, reason="sent", data={"manifest": manifest.digest, **size})
     incoming.remove()
     return _answer(manifest, {})
 

@@ -33,7 +33,7 @@ def test_package_of_three_files_and_its_data_trains(stack: Stack, tmp_path: Path
     second = command(stack, tmp_path, "submit", ".", "--wait")
 
     assert first.returncode == 0, first.stderr + first.stdout
-    assert "6 files sent, 5.0 MB" in first.stderr
+    assert "6 files sent, 4.8 MiB" in first.stderr
     assert f"trained {sum(data[::1000]) % 997} of 5000000\n" in first.stdout
     assert "Nothing to send; 6 were on the server. 1 ignored: wandb/" in second.stderr
     assert second.returncode == 0, second.stderr

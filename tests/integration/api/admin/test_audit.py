@@ -10,9 +10,11 @@ from tests.integration.api.http.test_rules import send
 from tests.integration.api.routes import Route, api_routes
 
 # They answer a question and change nothing.
-QUESTIONS = {"post-api-job-import", "post-api-job-unblock", "post-api-queue-forecast"}
+QUESTIONS = {"post-api-job-import", "post-api-job-unblock", "post-api-queue-forecast", "post-api-code"}
 # As the rows of these tests are, there is nothing left to change.
-CHANGES_NOTHING = {"post-api-job-resume", "post-api-job-restore", "delete-api-shadow", "put-api-member"}
+CHANGES_NOTHING = {
+    "post-api-job-resume", "post-api-job-restore", "post-api-job-discard", "delete-api-shadow", "put-api-member",
+}  # fmt: skip
 WRITES = [one for one in api_routes() if one.method != "get" and str(one) not in QUESTIONS | CHANGES_NOTHING]
 
 

@@ -63,9 +63,9 @@ def test_folder_with_a_spec_is_sent_and_submitted(shop: World, capsys: pytest.Ca
     assert main(["submit", "."]) == 0
     third = capsys.readouterr()
 
-    assert "4 files sent, 5.0 MB; 0 were on the server." in first.err
+    assert "4 files sent, 4.8 MiB; 0 were on the server." in first.err
     assert "Nothing to send; 4 were on the server." in second.err
-    assert "1 files sent, 18 bytes; 3 were on the server." in third.err
+    assert "1 file sent, 18 B; 3 were on the server." in third.err
     one, same, changed = Job.objects.filter(name="package").order_by("number").values_list("code", flat=True)
     assert one == same != changed
 
