@@ -39,7 +39,7 @@ def test_a_fresh_checkout_needs_no_database(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "60 jobs of" in done.stdout
     assert json.loads((tmp_path / "figures.json").read_text())["finished"] == 60
-    assert sorted(path.name for path in state.iterdir()) == ["secret_key"]
+    assert sorted(path.name for path in state.iterdir()) == ["secret_key", "secrets_keys"]
 
 
 def test_json_has_the_promised_keys() -> None:
