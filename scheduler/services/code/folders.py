@@ -200,8 +200,8 @@ def code_keep(user: User, manifest: CodeManifest, incoming: Incoming, *, at: dat
                 raise Conflict("A part of the folder was removed meanwhile. Send it again.")
     _, is_new = CodeSent.objects.update_or_create(folder_id=manifest.digest, user=user, defaults={"at": at})
     if is_new:
-        size = {"files": len(manifest.files), "bytes": manifest.num_bytes}
-        event_record(kind="code", actor=user, at=at, reason="sent", data={"manifest": manifest.digest, **size})
+        data = {"manifest": manifest.digest, "files": len(manifest.files), "bytes": manifest.num_bytes}
+        event_record(kind="code", actor=user, at=at, reason="sent", data=data)
     incoming.remove()
     return _answer(manifest, {})
 
