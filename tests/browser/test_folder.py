@@ -51,8 +51,9 @@ def digest_of(root: Path) -> str:
 
 
 def choose(page: Page, root: Path) -> None:
-    """Choose a folder, and wait until it has arrived."""
+    """Choose a folder, and wait until it has arrived: its facts are hidden at once and shown as the last thing."""
     page.locator("[data-folder-input]").set_input_files(root)
+    expect(page.locator("[data-folder-facts]")).to_be_visible()
     expect(page.locator("[data-folder-state]")).to_contain_text("Received")
 
 

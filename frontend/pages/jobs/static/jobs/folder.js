@@ -138,6 +138,7 @@
     const mine = new AbortController();
     sending = mine;
     refuse("");
+    tell("Reading …"); // what was received before is not what is chosen now
     part("facts").hidden = true;
     box.setAttribute("aria-busy", "true");
     try {
