@@ -1,5 +1,6 @@
 """The environment of a training process: those of the job and those we promise, none of the agent's own. Pure."""
 
+import math
 import os
 from collections.abc import Mapping
 
@@ -61,6 +62,11 @@ def job_environment(
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,
+        # torchrun kills its ranks after so many seconds, 30 by itself, whatever grace the job has.
+        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(math.ceil(order.grace_s)),
+        # Every attempt goes on in the same run of Weights & Biases.
+        "WANDB_RUN_ID": order.job_id,
+        "WANDB_RESUME": "allow",
     }
     promised = {
         "PATH": f"{os.path.dirname(interpreter)}:{_SYSTEM_PATH}",

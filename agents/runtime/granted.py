@@ -33,10 +33,13 @@ class Granted:
         self._began_s = 0.0
         self._reading: Reading | None = None
 
-    def boundary(self, now_s: float, *, alone: bool) -> None:
+    def boundary(self, now_s: float, *, alone: bool, is_step: bool) -> None:
         """Look at the grant now and then, and count a step for what is being measured. Cheap at every step.
 
-        ``alone``: no other process trains with this one, so its cores can be changed.
+        Args:
+            now_s: The present.
+            alone: No other process trains with this one, so its cores can be changed.
+            is_step: A step has ended.
         """
         if self._path is None:
             return
@@ -47,7 +50,7 @@ class Granted:
         if now_s - self._looked_s >= LOOK_EVERY_S:
             self._looked_s = now_s
             self._look(self._path)
-        if self._meter is not None and self._reading is not None:
+        if is_step and self._meter is not None and self._reading is not None:
             self._measure(self._meter, self._reading, now_s)
 
     def _look(self, path: Path) -> None:

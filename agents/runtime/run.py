@@ -141,8 +141,25 @@ class Run:
         if self._step == self._total_steps:
             self._complete()
             return
+        self._answer(is_step=True)
+
+    def poll(self) -> None:
+        """Do what is due between two steps without counting one: in an evaluation, or while the training warms up.
+
+        Call it where a checkpoint would be whole, never between ``backward`` and the optimizer's step. In a gang all
+        ranks call it equally often. Before the training begins it begins it; after the last step it does nothing.
+
+        Raises:
+            SystemExit: With code 75, when the job is asked to stop.
+        """
+        self._begin()
+        if not self._is_done():
+            self._answer(is_step=False)
+
+    def _answer(self, *, is_step: bool) -> None:
+        """Report, and do what is asked or due."""
         now_s = self._clock()
-        self._granted.boundary(now_s, alone=self._gang is None or self._gang.size == 1)
+        self._granted.boundary(now_s, alone=self._gang is None or self._gang.size == 1, is_step=is_step)
         if now_s - self._reported_s >= self._every_s:
             self._report_progress(now_s)
         request = self._agreed(self._requests.poll())
@@ -150,7 +167,7 @@ class Run:
             request = self._park()
         if self._stop.received or request == "stop":
             self._end_stopped()
-        if request == "checkpoint" or self._checkpoint_due(now_s):
+        if request == "checkpoint" or self._checkpoint_due(now_s, is_step=is_step):
             self.checkpoint()
         if self._gang is not None:
             self._follow_gang(self._gang)
@@ -196,12 +213,12 @@ class Run:
         say(f"no checkpoint at step {self._step}: {detail}")
         self._reports.send("checkpoint_failed", step=self._step, detail=detail)
 
-    def _checkpoint_due(self, now_s: float) -> bool:
+    def _checkpoint_due(self, now_s: float, *, is_step: bool) -> bool:
         if self._capture is None or self._checkpoint_dir is None:
             return False
         by_time = self._checkpoint_every_s is not None and now_s - self._checkpointed_s >= self._checkpoint_every_s
         by_steps = self._checkpoint_every_steps is not None and self._step % self._checkpoint_every_steps == 0
-        return by_time or by_steps
+        return by_time or (by_steps and is_step)
 
     def _begin(self) -> None:
         if self._rate is not None:

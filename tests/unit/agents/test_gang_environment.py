@@ -24,7 +24,13 @@ def order_of(rank: int, *, hosts: tuple[GangHost, ...] = HOSTS) -> GangOrder:
     )
 
 
-def environment_of(gang: GangOrder, *, devices: int, env: dict[str, str] | None = None) -> Mapping[str, str]:
+def environment_of(
+    gang: GangOrder,
+    *,
+    devices: int,
+    env: dict[str, str] | None = None,
+    **changes: object,  # of the order
+) -> Mapping[str, str]:
     """Return all variables of a process with so many devices and eight cores."""
     launch = Launch(
         server_id=SERVER_ID,
@@ -36,6 +42,8 @@ def environment_of(gang: GangOrder, *, devices: int, env: dict[str, str] | None 
             gpu_uuids=tuple(f"GPU-{index}" for index in range(devices)),
             cpu_ids=tuple(range(8)),
             env=env or {},
+            grace_s=7.5,
+            **changes,
         ),
         control=Control(wanted="run", generation=1, grace_s=1.0, lease_until_s=1e6, lease_margin_s=1.0),
         cpu_ids=(),
@@ -97,6 +105,17 @@ def test_job_may_choose_its_network_and_its_threads() -> None:
 
     assert (found["GLOO_SOCKET_IFNAME"], found["OMP_NUM_THREADS"]) == ("ib0", "1")
     assert (found["PET_NNODES"], found["PET_MAX_RESTARTS"]) == ("2", "2")
+
+
+def test_launchers_and_trackers_are_told_what_they_would_guess_wrong() -> None:
+    """torchrun lets its ranks save as long as the job may; W&B goes on in one run. A script's own choice stays."""
+    env = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "7", "WANDB_RUN_ID": "mine", "WANDB_RESUME": "never"}
+    first, again = (environment_of(order_of(0), devices=1, job_id="0" * 26) for _ in range(2))
+    own = environment_of(order_of(0), devices=1, env=env)
+
+    assert first["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] == "8"
+    assert (first["WANDB_RUN_ID"], first["WANDB_RESUME"]) == (again["WANDB_RUN_ID"], "allow") == ("0" * 26, "allow")
+    assert {name: own[name] for name in env} == env
 
 
 def test_process_of_a_gpu_is_told_its_rank_as_before() -> None:

@@ -275,6 +275,79 @@ def test_own_loop_calls_the_boundary_itself(job: JobFolder) -> None:
     assert job.reports("checkpoint")[0]["step"] == 6
 
 
+def test_poll_answers_between_steps_and_counts_none(job: JobFolder) -> None:
+    """In an evaluation a job is asked for a checkpoint and, later, to stop; it does not wait for the next step."""
+    run = make_run(job, checkpoint_every_steps=2)
+    run.on_checkpoint(lambda: {"x": 1})
+    evaluated = 0
+
+    def train() -> None:
+        nonlocal evaluated
+        for step in run.steps():
+            if step != 4:
+                continue
+            for batch in range(100):
+                if batch in (10, 20):
+                    job.ask(batch, "checkpoint" if batch == 10 else "stop")
+                evaluated = batch
+                run.poll()
+
+    with pytest.raises(SystemExit) as ended:
+        train()
+
+    assert ended.value.code == EXIT_STOPPED
+    assert evaluated == 20
+    assert run.step == 4
+    assert [report["step"] for report in job.reports("checkpoint")] == [2, 4, 4, 4]
+    assert job.reports("stopped") == [{"event": "stopped", "step": 4}]
+
+
+def test_poll_answers_sigterm_before_the_first_step(job: JobFolder) -> None:
+    """While a training warms up, which may take long, it leaves at once and has nothing to save."""
+    run = make_run(job)
+    run.on_checkpoint(lambda: {"x": 1})
+    run.poll()
+    signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(SystemExit):
+        run.poll()
+
+    assert [report["event"] for report in job.reports()] == ["started", "progress", "stopped"]
+    assert not job.checkpoints()
+
+
+def test_poll_after_the_last_step_does_nothing(job: JobFolder) -> None:
+    """The job is complete: what it evaluates afterwards is its own."""
+    run = make_run(job)
+    list(run.steps())
+    before = job.reports()
+    job.ask(1, "stop")
+
+    run.poll()
+
+    assert job.reports() == before
+
+
+def test_poll_saves_by_time(job: JobFolder) -> None:
+    """A long evaluation does not keep a training from being saved, and saves it once."""
+    clock = SteppingClock()
+    run = make_run(job, clock, checkpoint_every_s=30.0)
+    captured = []
+
+    @run.on_checkpoint
+    def capture() -> dict[str, int]:
+        captured.append(run.step)
+        return {"x": 1}
+
+    run.boundary()
+    for _ in range(100):
+        clock.now_s += 1.0
+        run.poll()
+
+    assert captured == [1]
+    assert {report["step"] for report in job.reports("checkpoint")} == {1}
+
+
 def test_run_that_was_complete_trains_nothing_more(job: JobFolder, tmp_path: Path) -> None:
     """An attempt that died after its last step completes at once when it is started again."""
     run = make_run(job)
