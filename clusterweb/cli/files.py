@@ -4,16 +4,15 @@ import json
 import sys
 from argparse import Namespace
 
-from clusterweb.cli.account import read_account
-from clusterweb.cli.client import Client
-from clusterweb.cli.errors import CommandError, ServerRefused
-from clusterweb.cli.rows import JobAnswer
 from clusterweb.cli.text import size
+from clusterweb.client.client import Client
+from clusterweb.client.errors import CommandError, ServerRefused
+from clusterweb.client.rows import JobAnswer
 
 
 def remove(given: Namespace) -> int:
     """Remove the directories of ended jobs, after a question with names and sizes; one that refuses stops no other."""
-    client = Client(read_account())
+    client = Client()
     jobs: list[JobAnswer] = [client.get(f"jobs/{name}") for name in given.job]
     if not given.yes and not _is_sure(jobs):
         return 1

@@ -5,10 +5,9 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from clusterweb.cli.account import read_account
-from clusterweb.cli.client import Client
-from clusterweb.cli.errors import CommandError
 from clusterweb.cli.jobs import say
+from clusterweb.client.client import Client
+from clusterweb.client.errors import CommandError
 
 
 def import_(given: Namespace) -> int:
@@ -18,7 +17,7 @@ def import_(given: Namespace) -> int:
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{given.file} cannot be read: {error}") from None
     body = json.dumps({"text": text, "queue": given.queue or ""}).encode()
-    answer = Client(read_account()).post("jobs/import", body)
+    answer = Client().post("jobs/import", body)
     for entry in answer["unmapped"]:
         print(f"not mapped: {entry['source']}\n  {entry['why']}", file=sys.stderr)
     for problem in answer["problems"]:

@@ -1,7 +1,7 @@
 """The answer to ``submit --dry-run`` as text: what the next rounds would do with the job."""
 
-from clusterweb.cli.rows import DryRun, Estimate
 from clusterweb.cli.text import clock
+from clusterweb.client.rows import DryRun, Estimate
 
 
 def preview_text(answer: DryRun) -> str:

@@ -2,20 +2,18 @@
 
 import json
 import sys
-import uuid
 from argparse import Namespace
+from collections.abc import Iterable
 from pathlib import Path
 
-from clusterweb.cli.account import read_account
-from clusterweb.cli.client import Client
-from clusterweb.cli.errors import CommandError, ServerRefused
-from clusterweb.cli.folders.folder import asked_of, spec_bytes
-from clusterweb.cli.folders.sending import folder_send
+from clusterweb.cli.asked import asked_of, spec_bytes
 from clusterweb.cli.foretold import preview_text, when_lines
-from clusterweb.cli.rows import Change, DryRun, Explanation, JobAhead, JobAnswer, JobLine
-from clusterweb.cli.text import progress, since, table
+from clusterweb.cli.text import progress, since, size, table
+from clusterweb.client.client import ENDED, Client, place_after
+from clusterweb.client.errors import CommandError, ServerRefused
+from clusterweb.client.folders.sending import Sent, ignored_text
+from clusterweb.client.rows import Change, Explanation, JobAhead, JobAnswer, JobLine
 
-TERMINAL = {"completed", "failed", "cancelled"}
 _MOST_ROWS = 10_000
 _STARTS = {"": "", "job": "once", "server": "once on each server", "gpu": "once for every GPU"}
 
@@ -32,25 +30,22 @@ def show(given: Namespace, data: object, text: str) -> None:
 
 def submit(given: Namespace) -> int:
     """Submit a spec as it is, with files beside it and the folder that it names."""
-    client = Client(read_account())
+    client = Client()
     asked = asked_of(given)
-    code = "" if asked.folder is None else folder_send(client, asked.folder)["manifest"]
-    is_plain = not given.file and not code
-    body, content_type = (asked.spec, "application/yaml") if is_plain else _form(asked.spec, given.file, code)
-    answer = client.post("jobs", body, content_type=content_type, dry_run="true" if given.dry_run else None)
+    files = {Path(name).name: spec_bytes(name) for name in given.file}
     if given.dry_run:
-        tried: DryRun = answer
+        tried = client.preview(asked.spec, folder=asked.folder, files=files, tell=tell)
         show(given, tried, preview_text(tried))
         return 0 if tried["preview"]["feasible"] is not False else 1
-    job: JobAnswer = answer
+    job = client.submit(asked.spec, folder=asked.folder, files=files, tell=tell)
     if _per(job) != "job":
         print(f"Its command starts {_STARTS[_per(job)]}.", file=sys.stderr)
     if not given.wait:
         show(given, job, f"J-{job['number']}  {job['id']}")
         return 0
     say(f"J-{job['number']}  {job['id']}")
-    _follow(client, job["id"], since_place="1-0")
-    return _status_of(client.get(f"jobs/{job['id']}"))
+    _print(client.follow(job))
+    return _status_of(client.job(job))
 
 
 def ls(given: Namespace) -> int:
@@ -59,7 +54,7 @@ def ls(given: Namespace) -> int:
         raise CommandError(f"--limit is 1 to {_MOST_ROWS}.")
     filters = {"state": given.state, "queue": given.queue, "owner": given.owner, "search": given.search}
     filters |= {"idle": "true" if given.idle else None}
-    rows: list[JobLine] = Client(read_account()).all("jobs", most=given.limit, **filters)
+    rows: list[JobLine] = Client().all("jobs", most=given.limit, **filters)
     heads = ("JOB", "NAME", "QUEUE", "OWNER", "GPUS", "STATE", "STEP", "FOR", "WHY IT WAITS")
     cells = [
         (
@@ -74,21 +69,20 @@ def ls(given: Namespace) -> int:
 
 def get(given: Namespace) -> int:
     """Show one job."""
-    job: JobAnswer = Client(read_account()).get(f"jobs/{given.job}")
+    job = Client().job(given.job)
     show(given, job, _card(job))
     return 0
 
 
 def logs(given: Namespace) -> int:
     """Print a log; go on with it when asked."""
-    client = Client(read_account())
+    client = Client()
     if given.tail < 0:
         raise CommandError("--tail is 0 or more.")
-    piece = client.get(f"jobs/{given.job}/logs", tail=given.tail, attempt=given.attempt, rank=given.rank)
-    sys.stdout.write(piece["text"])
-    sys.stdout.flush()
+    piece = client.log(given.job, tail=given.tail, attempt=given.attempt, rank=given.rank)
+    _print([piece["text"]])
     if given.follow:
-        _follow(client, given.job, since_place=f"{piece['attempt'] or 1}-{piece['end_offset']}", rank=given.rank)
+        _print(client.follow(given.job, since=place_after(piece), rank=given.rank))
     elif piece["reason"] and not piece["text"]:
         print(piece["reason"], file=sys.stderr)
     return 0
@@ -96,7 +90,7 @@ def logs(given: Namespace) -> int:
 
 def explain(given: Namespace) -> int:
     """Say why a job waits, and which jobs are ahead of it."""
-    client = Client(read_account())
+    client = Client()
     found: Explanation = client.get(f"jobs/{given.job}/explain")
     if given.apply is not None:
         return _apply(client, given, found["unblock"])
@@ -134,25 +128,25 @@ def _apply(client: Client, given: Namespace, ways: list[Change]) -> int:
 def priority(given: Namespace) -> int:
     """Make a job more or less urgent."""
     body = json.dumps({"priority": given.priority}).encode()
-    job: JobAnswer = Client(read_account()).post(f"jobs/{given.job}/reprioritise", body)
+    job: JobAnswer = Client().post(f"jobs/{given.job}/reprioritise", body)
     show(given, job, f"J-{job['number']}  priority {job['spec']['schedule']['priority']} from the next round on")
     return 0
 
 
 def act(given: Namespace) -> int:
     """Cancel, suspend, resume or restore jobs; one that refuses stops no other."""
-    client = Client(read_account())
+    client = Client()
     answers, refused = [], 0
     for name in given.job:
         try:
-            job: JobAnswer = client.post(f"jobs/{name}/{given.action}")
+            job = client.act(name, given.action)
         except ServerRefused as error:
             refused += 1
             print(f"{name}: {error}", file=sys.stderr)
             continue
         answers.append(job)
         if given.output == "text":
-            is_there = job["state"] in {*TERMINAL, "suspended"} or job["wanted"] == "run"
+            is_there = job["state"] in {*ENDED, "suspended"} or job["wanted"] == "run"
             state = job["state"] if is_there else f"{job['state']}, ending"
             kept = f". {job['kept']}" if job["kept"] and given.action in ("cancel", "suspend") else ""
             say(f"J-{job['number']}  {state}{kept}")
@@ -163,26 +157,27 @@ def act(given: Namespace) -> int:
     return 1 if refused else 0
 
 
-def _form(spec: bytes, files: list[str], code: str) -> tuple[bytes, str]:
-    """Return a form with the spec, the files and the manifest of a sent folder, and its content type."""
-    boundary = uuid.uuid4().hex
-    parts = [("spec", "spec.yaml", spec)]
-    parts += [("file", Path(name).name, spec_bytes(name)) for name in files]
-    body = b""
-    if code:
-        body += f'--{boundary}\r\nContent-Disposition: form-data; name="code"\r\n\r\n{code}\r\n'.encode()
-    for field, name, content in parts:
-        quoted = name.replace("\\", "\\\\").replace('"', '\\"')
-        head = f'--{boundary}\r\nContent-Disposition: form-data; name="{field}"; filename="{quoted}"\r\n\r\n'
-        body += head.encode() + content + b"\r\n"
-    return body + f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"
+def tell(sent: Sent) -> None:
+    """Say how far the sending of a folder is: in one line of a terminal, at the end alone elsewhere."""
+    total = size(sent.missing_bytes)
+    if sent.is_whole:
+        count = "1 file" if sent.missing == 1 else f"{sent.missing} files"
+        done = f"{count} sent, {total}" if sent.missing else "Nothing to send"
+        text = f"{done}; {sent.known} were on the server.{ignored_text(sent.ignored)}"
+    elif sent.sent_bytes:
+        text = f"Sent {size(sent.sent_bytes)} of {total}"
+    else:
+        text = f"Sending {sent.missing} of {sent.missing + sent.known} files, {total}"
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="\n" if sent.is_whole else "", file=sys.stderr, flush=True)
+    elif sent.is_whole:
+        print(text, file=sys.stderr)
 
 
-def _follow(client: Client, job: str, *, since_place: str, rank: int | None = None) -> None:
-    for kind, data in client.log_events(job, since=since_place, rank=rank):
-        if kind == "log":
-            sys.stdout.write(data["text"])
-            sys.stdout.flush()
+def _print(pieces: Iterable[str]) -> None:
+    for piece in pieces:
+        sys.stdout.write(piece)
+        sys.stdout.flush()
 
 
 def _status_of(job: JobAnswer) -> int:

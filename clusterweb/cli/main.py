@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from clusterweb.cli import files, foreign, jobs, queues, secrets, sign_in, templates, whatif
-from clusterweb.cli.errors import CommandError
+from clusterweb.client.errors import CommandError
 
 JOB_HELP = "id, number, or J- and the number"
 

@@ -2,16 +2,16 @@
 
 from argparse import Namespace
 
-from clusterweb.cli.account import read_account
-from clusterweb.cli.client import Client, Json
-from clusterweb.cli.errors import CommandError
 from clusterweb.cli.jobs import show
 from clusterweb.cli.text import since, table
+from clusterweb.client.client import Client
+from clusterweb.client.errors import CommandError
+from clusterweb.client.rest import Json
 
 
 def top(given: Namespace) -> int:
     """Show the cluster now."""
-    now = Client(read_account()).get("overview")["cluster"]
+    now = Client().get("overview")["cluster"]
     lines = [
         f"{now['allocated_gpus']} of {now['num_gpus']} GPUs held, {now['busy_gpus']} busy, {now['free_gpus']} free, "
         f"{now['broken_gpus']} broken",
@@ -36,7 +36,7 @@ def top(given: Namespace) -> int:
 
 def quota(given: Namespace) -> int:
     """List queues, or show or change one."""
-    client = Client(read_account())
+    client = Client()
     if given.queue is None:
         if given.gpus is not None or given.isolation is not None:
             raise CommandError("Name the queue that is to change.")

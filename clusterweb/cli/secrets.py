@@ -4,18 +4,17 @@ import getpass
 import sys
 from argparse import Namespace
 
-from clusterweb.cli.account import read_account
-from clusterweb.cli.client import Client
-from clusterweb.cli.errors import CommandError
 from clusterweb.cli.jobs import show
 from clusterweb.cli.text import since, table
+from clusterweb.client.client import Client
+from clusterweb.client.errors import CommandError
 
 ACTIONS = ("set", "list", "delete")
 
 
 def secret(given: Namespace) -> int:
     """Set, list or delete secrets, of one's own or of a queue."""
-    client = Client(read_account())
+    client = Client()
     path = f"queues/{given.queue}/secrets" if given.queue else "secrets"
     if given.action == "list":
         rows = client.get(path)["results"]

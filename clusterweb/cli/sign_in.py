@@ -4,10 +4,10 @@ import getpass
 import sys
 from argparse import Namespace
 
-from clusterweb.cli.account import Account, checked_url, write_account
-from clusterweb.cli.client import Client
-from clusterweb.cli.errors import CommandError
 from clusterweb.cli.jobs import say
+from clusterweb.client.account import Account, checked_url, write_account
+from clusterweb.client.client import Client
+from clusterweb.client.errors import CommandError
 
 
 def login(given: Namespace) -> int:

@@ -3,12 +3,11 @@
 import json
 from argparse import Namespace
 
-from clusterweb.cli.account import read_account
-from clusterweb.cli.client import Client
-from clusterweb.cli.errors import CommandError
-from clusterweb.cli.folders.folder import spec_bytes
+from clusterweb.cli.asked import spec_bytes
 from clusterweb.cli.jobs import say, show
 from clusterweb.cli.text import since, table
+from clusterweb.client.client import Client
+from clusterweb.client.errors import CommandError
 
 ACTIONS = ("ls", "get", "add", "rm")
 _MOST = 10_000
@@ -16,7 +15,7 @@ _MOST = 10_000
 
 def templates(given: Namespace) -> int:
     """Do one of ACTIONS."""
-    client = Client(read_account())
+    client = Client()
     if given.action == "ls":
         rows = client.all("templates", most=_MOST)
         heads = ("TEMPLATE", "NAME", "QUEUE", "OWNER", "AGE")

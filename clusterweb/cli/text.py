@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from clusterweb.cli.rows import JobLine
+from clusterweb.client.rows import JobLine
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -7,11 +7,11 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
-from clusterweb.cli.account import read_account
-from clusterweb.cli.client import Client, Json
-from clusterweb.cli.errors import CommandError
 from clusterweb.cli.jobs import show
 from clusterweb.cli.text import duration, since, table
+from clusterweb.client.client import Client
+from clusterweb.client.errors import CommandError
+from clusterweb.client.rest import Json
 
 POLL_S = 0.5
 SHOWN = (
@@ -28,7 +28,7 @@ SHOWN = (
 
 def whatif(given: Namespace) -> int:
     """Do what ``given.action`` says."""
-    return ACTIONS[given.action](Client(read_account()), given)
+    return ACTIONS[given.action](Client(), given)
 
 
 def _subject(given: Namespace, what: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from agents.protocol.code import CodeLimits, CodeManifest
-from clusterweb.cli.folders.folder import read_folder
+from clusterweb.client.folders.folder import read_folder
 from tests.browser.conftest import Watched, sign_in
 from tests.support.e2e.stack import Stack
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from pytest_django.live_server_helper import LiveServer
 
-from clusterweb.cli.account import read_account
-from clusterweb.cli.client import Client
-from clusterweb.cli.errors import CommandError
-from clusterweb.cli.folders import sending
-from clusterweb.cli.folders.folder import read_folder
 from clusterweb.cli.main import main
+from clusterweb.client.account import read_account
+from clusterweb.client.client import Client
+from clusterweb.client.errors import CommandError
+from clusterweb.client.folders import sending
+from clusterweb.client.folders.folder import read_folder
 from scheduler.models import CodeBlob, Job
 from scheduler.services.accounts.tokens import token_create
 from tests.integration.api.conftest import World, world_make

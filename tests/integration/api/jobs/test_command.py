@@ -12,9 +12,9 @@ import pytest
 from django.conf import settings
 from pytest_django.live_server_helper import LiveServer
 
-from clusterweb.cli import rows
 from clusterweb.cli.main import main
 from clusterweb.cli.text import duration, table
+from clusterweb.client import rows
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job, Queue
 from scheduler.selectors.jobs import reason_rows
@@ -249,7 +249,7 @@ def test_login_stores_the_token_for_its_owner_alone(
 @pytest.mark.usefixtures("connections")
 def test_server_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The address is named, and no traceback shown."""
-    monkeypatch.setattr("clusterweb.cli.client._AGAIN_S", (0.0, 0.0))
+    monkeypatch.setattr("clusterweb.client.rest._AGAIN_S", (0.0, 0.0))
     monkeypatch.setenv("CLUSTERWEB_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("CLUSTERWEB_TOKEN", "x")
 

@@ -1,4 +1,4 @@
-"""What is submitted: a spec, and the folder that goes with it; which files of the folder are sent.
+"""Which files of a folder are sent with a job.
 
 ``.gitignore`` and ``.clusterwebignore`` are honoured in each folder as git does, by the library pathspec; the second
 has the last word. Never sent: ``.git``, ``__pycache__`` and virtual environments, which work on this computer alone.
@@ -9,16 +9,13 @@ import json
 import os
 import re
 import stat
-import sys
-from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clusterweb.cli.errors import CommandError
+from clusterweb.client.errors import CommandError
 
-SPEC_NAMES = ("job.yaml", "job.yml", "job.json")
 IGNORE_NAMES = (".gitignore", ".clusterwebignore")
 NEVER = frozenset({".git", "__pycache__"})
 VENV_MARK = "pyvenv.cfg"
@@ -28,15 +25,6 @@ CODE_DIR = re.compile(
     r"^code:[ \t]*(?:\{[ \t]*dir:[ \t]*(?P<one>[^}\n]+?)[ \t]*\}|\n[ \t]+dir:[ \t]*(?P<two>[^\n#]+?))[ \t]*(?:#.*)?$",
     re.MULTILINE,
 )
-NO_PLAIN_NAME = re.compile(r"[^A-Za-z0-9._-]+")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What is submitted: the text of a spec, and the folder that is sent with it."""
-
-    spec: bytes
-    folder: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,36 +51,7 @@ class Folder:
         return {"version": 1, "files": rows}
 
 
-def spec_bytes(name: str) -> bytes:
-    """Return a file, or what standard input holds."""
-    if name == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return Path(name).read_bytes()
-    except OSError as error:
-        raise CommandError(f"{name}: {error.strerror}.") from None
-
-
-def asked_of(given: Namespace) -> Asked:
-    """Return the spec that is named, or that stands for a folder. Raises CommandError."""
-    flags = [name for name in ("name", "queue", "gpus") if getattr(given, name) is not None]
-    if given.spec == "-" or not os.path.isdir(given.spec):
-        if flags or given.words:
-            raise CommandError("The spec says what to run. Only a folder without job.yaml takes flags and a command.")
-        spec = spec_bytes(given.spec)
-        beside = Path.cwd() if given.spec == "-" else Path(given.spec).parent
-        return Asked(spec=spec, folder=_named_folder(spec, beside))
-    folder = Path(given.spec)
-    found = next((name for name in SPEC_NAMES if (folder / name).is_file()), None)
-    if found is None:
-        return Asked(spec=_spec_of_flags(given, folder), folder=folder)
-    if flags or given.words:
-        raise CommandError(f"{folder / found} says what to run. Change it there, or leave out the flags.")
-    spec = spec_bytes(str(folder / found))
-    return Asked(spec=spec, folder=_named_folder(spec, folder) or folder)
-
-
-def _named_folder(spec: bytes, beside: Path) -> Path | None:
+def named_folder(spec: bytes, beside: Path) -> Path | None:
     """Return the folder in ``code: {dir: path}`` of a spec."""
     text = spec.decode(errors="replace")
     match = CODE_DIR.search(text)
@@ -109,18 +68,6 @@ def _named_folder(spec: bytes, beside: Path) -> Path | None:
     if not folder.is_dir():
         raise CommandError(f"code names the folder {named}, and {folder} is none.")
     return folder
-
-
-def _spec_of_flags(given: Namespace, folder: Path) -> bytes:
-    if not given.words:
-        raise CommandError(
-            f"There is no job.yaml in {folder}. Write one, or say what to run: "
-            f"clusterweb submit {given.spec} --queue QUEUE -- python train.py"
-        )
-    name = given.name or NO_PLAIN_NAME.sub("-", folder.resolve().name).strip("-._")[:80] or "job"
-    spec = {"apiVersion": "v1", "name": name, "queue": given.queue, "command": given.words}
-    spec["resources"] = {"gpus": 1 if given.gpus is None else given.gpus}
-    return json.dumps({key: value for key, value in spec.items() if value is not None}).encode()
 
 
 def read_folder(root: Path) -> Folder:

@@ -1,17 +1,40 @@
 """Sends a folder: its manifest first, then the contents that the server lacks, many small ones in one request."""
 
 import json
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from clusterweb.cli.client import Client, Json
-from clusterweb.cli.errors import CommandError
-from clusterweb.cli.folders.folder import CHUNK_BYTES, Folder, FolderFile, read_folder
-from clusterweb.cli.text import size
+from clusterweb.client.errors import CommandError
+from clusterweb.client.folders.folder import CHUNK_BYTES, FolderFile, read_folder
+from clusterweb.client.rest import Json, Rest
 
 BUNDLE_BYTES = 32 * 2**20
 NAMES_SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """How far the sending of a folder is.
+
+    Attributes:
+        missing: Files that the server lacked.
+        known: Files that it had.
+        sent_bytes: Of those that it lacked, so far.
+        missing_bytes: Of all of them.
+        ignored: What the folder says that it is not sent.
+        is_whole: All has arrived.
+    """
+
+    missing: int
+    known: int
+    sent_bytes: int
+    missing_bytes: int
+    ignored: tuple[str, ...]
+    is_whole: bool = False
+
+
+Tell = Callable[[Sent], None]
 
 
 class Bundle:
@@ -37,28 +60,32 @@ class Bundle:
                 raise CommandError(f"{file.path} changed while it was sent. Submit again.")
 
 
-def folder_send(client: Client, root: Path) -> Json:
+def folder_send(rest: Rest, root: Path, tell: Tell | None = None) -> Json:
     """Send what the server lacks of a folder, and return its answer. Raises CommandError."""
     folder = read_folder(root)
     if not folder.files:
-        raise CommandError(f"There is no file to send in {root}.{_ignored_text(folder)}")
+        raise CommandError(f"There is no file to send in {root}.{ignored_text(folder.ignored)}")
     manifest = json.dumps(folder.manifest()).encode()
-    answer = client.upload("code", manifest, content_type="application/json")
+    answer = rest.upload("code", manifest, content_type="application/json")
     missing = set(answer["missing"])
     by_hash = {file.sha256: file for file in folder.files if file.sha256 in missing}
-    sent_bytes, total = 0, size(answer["missing_bytes"])
-    _tell(f"Sending {len(by_hash)} of {answer['files']} files, {total}", is_last=False)
+    so_far = Sent(
+        missing=len(by_hash),
+        known=answer["files"] - len(by_hash),
+        sent_bytes=0,
+        missing_bytes=answer["missing_bytes"],
+        ignored=tuple(folder.ignored),
+    )
+    tell = tell or (lambda sent: None)
+    tell(so_far)
     for bundle in _bundles(list(by_hash.values())):
-        done = client.upload(f"code/{answer['manifest']}/blobs", Bundle(bundle))
+        done = rest.upload(f"code/{answer['manifest']}/blobs", Bundle(bundle))
         answer = {**answer, "complete": done["complete"]}
-        sent_bytes += sum(file.size for file in bundle)
-        _tell(f"Sent {size(sent_bytes)} of {total}", is_last=False)
+        so_far = replace(so_far, sent_bytes=so_far.sent_bytes + sum(file.size for file in bundle))
+        tell(so_far)
     if not answer["complete"]:
         raise CommandError("The folder did not arrive whole. Submit again: what has arrived is not sent again.")
-    kept = answer["files"] - len(by_hash)
-    count = "1 file" if len(by_hash) == 1 else f"{len(by_hash)} files"
-    sent = f"{count} sent, {total}" if by_hash else "Nothing to send"
-    _tell(f"{sent}; {kept} were on the server.{_ignored_text(folder)}", is_last=True)
+    tell(replace(so_far, is_whole=True))
     return answer
 
 
@@ -76,16 +103,9 @@ def _bundles(files: list[FolderFile]) -> Iterator[list[FolderFile]]:
         yield bundle
 
 
-def _tell(text: str, *, is_last: bool) -> None:
-    """Say how far it is: in one line of a terminal, at the end alone elsewhere."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="\n" if is_last else "", file=sys.stderr, flush=True)
-    elif is_last:
-        print(text, file=sys.stderr)
-
-
-def _ignored_text(folder: Folder) -> str:
-    if not folder.ignored:
+def ignored_text(ignored: Sequence[str]) -> str:
+    """Return how many entries are not sent, with the first names; empty for none."""
+    if not ignored:
         return ""
-    names = ", ".join(folder.ignored[:NAMES_SHOWN]) + (", ..." if len(folder.ignored) > NAMES_SHOWN else "")
-    return f" {len(folder.ignored)} ignored: {names}"
+    names = ", ".join(ignored[:NAMES_SHOWN]) + (", ..." if len(ignored) > NAMES_SHOWN else "")
+    return f" {len(ignored)} ignored: {names}"

@@ -1,6 +1,6 @@
-"""What the verbs about jobs read of the server's answers; the answers hold more, which ``-o json`` shows.
+"""What client and command read of the server's answers; the answers hold more, which ``-o json`` shows.
 
-The command knows nothing of the server's code, so these fields are named again here.
+They know nothing of the server's code, so these fields are named again here.
 ``tests/integration/api/jobs/test_command.py`` holds them against the rows of the server.
 """
 
@@ -63,6 +63,15 @@ class JobAnswer(JobLine):
     preemptions: int
     directory: Directory | None
     actions: list[str]
+
+
+class LogPiece(TypedDict):
+    """A piece of a log, and why there is none."""
+
+    text: str
+    attempt: int | None
+    end_offset: int
+    reason: str
 
 
 class Estimate(TypedDict):

@@ -1,4 +1,4 @@
-"""HTTP client of the REST API: JSON, lists page by page, logs as they grow; a problem becomes an exception."""
+"""HTTP to the REST API: JSON, lists page by page, logs as they grow; a problem becomes an exception."""
 
 import json
 import time
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from http.client import HTTPException, HTTPResponse
 from typing import Any, Protocol
 
-from clusterweb.cli.account import Account
-from clusterweb.cli.errors import CommandError, ServerRefused
+from clusterweb.client.account import Account
+from clusterweb.client.errors import CommandError, ServerRefused
 
 _TIMEOUT_S = 60.0
 _AGAIN_S = (0.2, 1.0, 3.0)
@@ -32,7 +32,7 @@ class Pieces(Protocol):
 Content = bytes | memoryview | Pieces
 
 
-class Client:
+class Rest:
     """One account on one server."""
 
     def __init__(self, account: Account) -> None:

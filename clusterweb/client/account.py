@@ -6,7 +6,7 @@ import urllib.parse
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusterweb.cli.errors import CommandError
+from clusterweb.client.errors import CommandError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
