@@ -16,6 +16,7 @@ COPY fixtures/costs fixtures/costs/
 COPY fixtures/profiles fixtures/profiles/
 COPY agents agents/
 COPY clusterweb clusterweb/
+COPY clusterweb_runtime clusterweb_runtime/
 COPY frontend frontend/
 COPY scheduler scheduler/
 USER clusterweb

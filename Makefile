@@ -9,7 +9,7 @@ export UV_CACHE_DIR = $(CURDIR)/$(VENV)/cache/uv
 # Compiled sources are kept, whatever the environment says: the product and its tests start many processes.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run demo setup test test-all chaos soak bench reproduce fidelity gpu-check lint pictures clean
+.PHONY: run demo setup wheels test test-all chaos soak bench reproduce fidelity gpu-check lint pictures clean
 .DEFAULT_GOAL := run
 
 # uv installs all but torch (about five times faster than pip); pip installs torch, because it also looks at locally
@@ -75,6 +75,10 @@ fidelity: $(VENV)/dev.stamp
 gpu-check: $(VENV)/dev.stamp
 	@$(BIN)/python -m benchmarks.runtime gpu
 
+# The runtime and the client, for machines without this tree: dist/*.whl
+wheels: setup
+	@$(BIN)/python -m clusterweb.wheels
+
 pictures: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.browser.pictures
 
@@ -82,7 +86,7 @@ lint: $(VENV)/dev.stamp
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/lint-imports
-	@$(BIN)/mypy clusterweb scheduler agents frontend tests benchmarks
+	@$(BIN)/mypy clusterweb clusterweb_runtime scheduler agents frontend tests benchmarks
 
 clean:
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

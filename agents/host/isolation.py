@@ -15,12 +15,12 @@ from pathlib import Path
 from agents.core.records import DATASETS_DIR
 from agents.host.job_paths import python_folders
 from agents.host.job_users import FIRST_UID, is_free
-from agents.host.launch_names import CODE_PATH
+from agents.host.launch_names import JOB_CODE
 from agents.host.passage import JOB_PASSAGE, Passage, open_passage, passage_of, passage_to, passage_told
 from agents.protocol.shared_dir import JOBS_DIR
 
 _TRIAL_S = 30.0
-_TRIAL = "import os, sys, agents.runtime; os.stat(sys.argv[1])"
+_TRIAL = "import os, sys, clusterweb_runtime; os.stat(sys.argv[1])"
 
 
 def passage_of_jobs(
@@ -36,8 +36,7 @@ def passage_of_jobs(
         with contextlib.suppress(OSError):  # on a shared disk it may be another's; the trial decides
             folder.mkdir(parents=True, exist_ok=True, mode=0o711)
             os.chmod(folder, 0o711)  # noqa: S103  (to be passed through, not to be listed)
-    code = os.path.join(CODE_PATH, "agents")
-    return passage_to((interpreter, *python_folders(), code, *places, *opened))
+    return passage_to((interpreter, *python_folders(), *JOB_CODE, *places, *opened))
 
 
 def trial(attempts_dir: Path, *, code_path: str, interpreter: str, passage: Passage) -> str:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 
 from agents.host.landlock import Confinement, abi, confine
-from agents.host.launch_names import CODE_PATH
+from agents.host.launch_names import CODE_PATH, JOB_CODE
 
 # Where supervisors are told what the agent's configuration opens and closes; without it jobs are not confined.
 JOB_PATHS = "CLUSTERWEB_JOB_PATHS"
@@ -46,7 +46,7 @@ def job_paths(*, readable: Iterable[object], writable: Iterable[object], closed:
     def opened(*roots: object) -> list[str]:
         return [path for root in roots for path in _beside(os.path.realpath(str(root)), shut)]
 
-    ours = [os.path.realpath(path) for path in (os.path.join(CODE_PATH, "agents"), *python_folders())]
+    ours = [os.path.realpath(path) for path in (*JOB_CODE, *python_folders())]
     told = {
         "readable": opened(*_SYSTEM, *readable) + ours,
         "configuration": opened(_CONFIGURATION),

@@ -7,6 +7,8 @@ import os
 
 # Directory from which ``agents`` can be imported.
 CODE_PATH = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# What of it jobs may read: the runtime and what it imports, by both of its names.
+JOB_CODE = tuple(os.path.join(CODE_PATH, name) for name in ("agents", "clusterweb_runtime"))
 # In the environment of every process of an attempt.
 ATTEMPT_MARK = "CLUSTERWEB_ATTEMPT_ID"
 # Last argument of a supervisor that is started ahead of time: it reads its attempt's directory from standard input.

@@ -10,9 +10,12 @@ from clusterweb.client.errors import CommandError
 JOB_HELP = "id, number, or J- and the number"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run one verb; return the exit status: 0, 1 refused, 2 wrong use, or that of the job with --wait."""
-    words = list(arguments)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb of the arguments, or of those of the process; return the exit status.
+
+    It is 0, 1 refused, 2 wrong use, or that of the job with --wait.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
     at = words.index("--") if "--" in words else len(words)
     if "submit" not in words[:at]:  # of the other verbs, what follows it are arguments as any
         at = len(words)

@@ -15,6 +15,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, Literal
 
@@ -84,13 +85,13 @@ class Client(Rest):
         answer: JobAnswer = self.post(f"jobs/{_name(job)}/{action}")
         return answer
 
-    def wait(self, job: Named, *, states: frozenset[str] = ENDED, timeout_s: float | None = None) -> JobAnswer:
+    def wait(self, job: Named, *, states: AbstractSet[str] = ENDED, timeout_s: float | None = None) -> JobAnswer:
         """Return a job once it is in one of the states, or has ended. Raises TimeoutError."""
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
         look_s = _LOOK_S
         while True:
             answer = self.job(job)
-            if answer["state"] in states | ENDED:
+            if answer["state"] in ENDED or answer["state"] in states:
                 return answer
             if end_s is not None and time.monotonic() >= end_s:
                 raise TimeoutError(f"J-{answer['number']} is {answer['state']} after {timeout_s:g} s")

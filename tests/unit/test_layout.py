@@ -10,7 +10,7 @@ import pytest
 
 from clusterweb.config.env import BASE_DIR
 
-PRODUCT = ("agents", "clusterweb", "frontend", "scheduler")
+PRODUCT = ("agents", "clusterweb", "clusterweb_runtime", "frontend", "scheduler")
 MOST_FILES = 16
 NOT_COUNTED = {"__init__.py", "__main__.py", "conftest.py"}
 
