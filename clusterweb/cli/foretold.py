@@ -10,7 +10,7 @@ def preview_text(answer: DryRun) -> str:
     lines = [f"{'ok' if check['ok'] else 'NO'}  {check['text']}" for check in answer["checks"]]
     lines += when_lines(preview["estimate"]) if preview["starts"] == "later" else []
     if preview["position"]:
-        lines.append(f"Place {preview['position']} of {preview['waiting_jobs']} in the cluster.")
+        lines.append(f"Place {preview['position']} of {preview['waiting_jobs']} in line.")
     for job in preview["preempts"]:
         name = f"J-{job['number']} {job['name']}" if job["number"] else job["name"]
         lines.append(f"Makes room: {name} of {job['queue']}, {job['num_gpus']} GPUs ({job['rule'].replace('_', ' ')}).")

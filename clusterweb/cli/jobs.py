@@ -96,7 +96,7 @@ def explain(given: Namespace) -> int:
         return _apply(client, given, found["unblock"])
     lines = [found["sentence"] or f"It does not wait: it is {found['state']}."]
     if found["position"]:
-        place = f"Place {found['position']} of {found['waiting_jobs']} in the cluster"
+        place = f"Place {found['position']} of {found['waiting_jobs']} in line"
         if found["queue_position"]:
             place += f", {found['queue_position']} of {found['queue_waiting_jobs']} in its queue"
         lines.append(f"{place}; waits {since(found['since'])}.")

@@ -1,10 +1,13 @@
-"""The feed: events as icon, colour, subject and sentence. Takes the rows of ``selectors.events.event_row``."""
+"""The feed: events as icon, colour and sentence with its subject in it. Takes rows of ``selectors.events.event_row``.
+
+A sentence begins with its subject, or has ``SUBJECT`` where that stands: "admin added mia to " + SUBJECT + ".".
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from frontend.components.formats import data_size, duration, number
+from frontend.components.formats import counted, data_size, duration, number
 from frontend.components.states import look
 from frontend.components.times import as_time
 from frontend.components.trials import trial_words
@@ -39,12 +42,16 @@ RULES: dict[str, str] = {
 }
 
 
+SUBJECT = "\ue000"  # a private character: no text of a person's holds it
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
-    """One line of the feed; ``href`` leads to the subject."""
+    """One line of the feed: ``before``, subject and ``words``, with their spaces; ``href`` leads to the subject."""
 
     tone: str
     icon: str
+    before: str
     subject: str
     words: str
     href: str
@@ -66,10 +73,15 @@ def _happening(row: EventRow) -> Happening:
         subject, href = row["queue"], f"/queues/{row['queue']}"
     else:
         subject, href = "", ""
-    return Happening(tone=tone, icon=icon, subject=subject, words=words, href=href, at=as_time(row["at"]))
+    before, mark, after = words.partition(SUBJECT)
+    if not mark:
+        before, after = "", f" {words}" if subject else words
+    return Happening(
+        tone=tone, icon=icon, before=before, subject=subject, words=after, href=href, at=as_time(row["at"])
+    )
 
 
-Said = tuple[str, str, str]  # tone, icon, sentence without its subject
+Said = tuple[str, str, str]  # tone, icon, sentence
 
 
 def _job_state(row: EventRow) -> Said:
@@ -120,59 +132,60 @@ _MOVES: dict[str, Callable[[EventRow], str]] = {
 
 
 def _job_wanted(row: EventRow) -> Said:
-    verbs = {"cancel": "cancelled", "suspend": "suspended", "resume": "resumed"}
     icons = {"cancel": "ban", "suspend": "pause", "resume": "play"}
     reason = row["reason"]
-    return "mute", icons.get(reason, "user"), f"is to be {verbs.get(reason, reason)}, says {row['actor']}."
+    return "mute", icons.get(reason, "user"), f"{row['actor']} asked to {reason} {SUBJECT}."
 
 
 def _quota(row: EventRow) -> Said:
-    after, why = row["data"].get("after", {}), row["data"].get("reason", "")
-    told = f": {why}" if why else ""
-    return "info", "arrow-left-right", f"has a quota of {after.get('quota_gpus', '')}, set by {row['actor']}{told}."
+    after = row["data"].get("after", {})
+    words = f"{row['actor']} set the quota of {SUBJECT} to {after.get('quota_gpus', '')}{_why(row)}."
+    return "info", "arrow-left-right", words
+
+
+def _why(row: EventRow) -> str:
+    """Return the reason that was given for a change, with what stands before it."""
+    why = row["data"].get("reason", "")
+    return f": {why}" if why else ""
 
 
 def _user_limits(row: EventRow) -> Said:
-    after, why = row["data"].get("after", {}), row["data"].get("reason", "")
+    after = row["data"].get("after", {})
     gpus, queued = after.get("user_max_gpus"), after.get("user_max_queued")
     parts = [*([f"hold {gpus} GPUs"] if gpus else []), *([f"have {queued} queued"] if queued else [])]
-    told = f": {why}" if why else ""
-    what = f"lets each user {' and '.join(parts)} at most" if parts else "has no limit for a user any more"
-    return "info", "users", f"{what}, set by {row['actor']}{told}."
+    what = f"lets each user of {SUBJECT} {' and '.join(parts)} at most" if parts else f"lifted the limits of {SUBJECT}"
+    return "info", "users", f"{row['actor']} {what}{_why(row)}."
 
 
 def _idle_rule(row: EventRow) -> Said:
-    after, why = row["data"].get("after", {}), row["data"].get("reason", "")
-    told = f": {why}" if why else ""
+    after = row["data"].get("after", {})
     after_s = after.get("idle_after_s")
-    acts = {"suspend": "suspends", "cancel": "cancels"}.get(after.get("idle_action", ""), "tells of")
-    what = f"{acts} jobs that use no GPU for {duration(after_s)}" if after_s else "no longer looks for idle jobs"
-    return "info", "hourglass", f"{what}, set by {row['actor']}{told}."
+    acts = {"suspend": "suspend", "cancel": "cancel"}.get(after.get("idle_action", ""), "tell of")
+    what = f"{acts} jobs that use no GPU for {duration(after_s)}" if after_s else "no longer look for idle jobs"
+    return "info", "hourglass", f"{row['actor']} lets {SUBJECT} {what}{_why(row)}."
 
 
 def _isolation(row: EventRow) -> Said:
-    after, why = row["data"].get("after", {}).get("isolation", ""), row["data"].get("reason", "")
-    told = f": {why}" if why else ""
     what = {
-        "files": "starts jobs only where jobs of other queues cannot open their files",
-        "user": "starts jobs only where they have a user of their own",
-        "full": "starts jobs only where they have a user of their own and open their own files alone",
-    }.get(after, "starts jobs on every server")
-    return "info", "layers", f"{what}, set by {row['actor']}{told}."
+        "files": "only where jobs of other queues cannot open their files",
+        "user": "only where they have a user of their own",
+        "full": "only where they have a user of their own and open their own files alone",
+    }.get(row["data"].get("after", {}).get("isolation", ""), "on every server")
+    return "info", "layers", f"{row['actor']} lets jobs of {SUBJECT} start {what}{_why(row)}."
 
 
 def _kept_files(row: EventRow) -> Said:
-    after, why = row["data"].get("after", {}), row["data"].get("reason", "")
-    told = f": {why}" if why else ""
+    after = row["data"].get("after", {})
     most = after.get("directories_most_bytes")
     room = f", at most {data_size(most)} of them" if most else ""
-    days = after.get("keep_directories_days", 0)
-    return "info", "trash-2", f"keeps the files of ended jobs for {days} d{room}, set by {row['actor']}{told}."
+    days = counted(after.get("keep_directories_days", 0), "day")
+    words = f"{row['actor']} lets {SUBJECT} keep the files of ended jobs for {days}{room}{_why(row)}."
+    return "info", "trash-2", words
 
 
 def _fairness_over(row: EventRow) -> Said:
     rho, limit = row["data"].get("rho"), row["data"].get("limit")
-    words = f"fares worse than it may: its jobs take {rho:.3g} times as long as on an equal share, limit {limit:g}."
+    words = f"{SUBJECT}'s jobs take {rho:.2g} times their fair time (limit {limit:g})."
     return "warn", "triangle-alert", words
 
 
@@ -191,8 +204,10 @@ def _job_idle(row: EventRow) -> Said:
 def _membership(row: EventRow) -> Said:
     user, after = row["data"].get("user", ""), row["data"].get("after")
     if after is None:
-        return "mute", "users", f"no longer has {user} as {row['data'].get('before', 'member')}, says {row['actor']}."
-    return "mute", "users", f"has {user} as {after}, says {row['actor']}."
+        return "mute", "users", f"{row['actor']} removed {user} from {SUBJECT}."
+    if after == "member" and not row["data"].get("before"):
+        return "mute", "users", f"{row['actor']} added {user} to {SUBJECT}."
+    return "mute", "users", f"{row['actor']} made {user} {after} of {SUBJECT}."
 
 
 def _settings(row: EventRow) -> Said:
@@ -227,10 +242,10 @@ def _user(row: EventRow) -> Said:
 def _server_state(row: EventRow) -> Said:
     state, detail = look(row["new_state"]), row["data"].get("detail", "")
     if row["reason"] == "register":
-        return "mute", "server", f"was added by {row['actor']}."
+        return "mute", "server", f"{row['actor']} added {SUBJECT}."
     words = {
-        "up": "is up." if row["reason"] != "undrain" else f"is offered again, says {row['actor']}.",
-        "draining": f"is drained by {row['actor']}{': ' + detail if detail else ''}.",
+        "up": "is up." if row["reason"] != "undrain" else f"{row['actor']} returned {SUBJECT} to the pool.",
+        "draining": f"{row['actor']} drained {SUBJECT}{': ' + detail if detail else ''}.",
         "lost": "is lost: no report for too long. Its jobs wait again.",
     }
     return state.tone, "server" if row["new_state"] == "up" else state.icon, words.get(row["new_state"], "joins.")
@@ -238,7 +253,7 @@ def _server_state(row: EventRow) -> Said:
 
 def _server_size(row: EventRow) -> Said:
     if row["reason"] == "confirmed":
-        return "ok", "check", f"has its reported size confirmed by {row['actor']}."
+        return "ok", "check", f"{row['actor']} confirmed the size of {SUBJECT}."
     cores = (
         f"{number(row['data']['claimed']['num_cpus'])} CPU cores after {number(row['data']['believed']['num_cpus'])}"
     )
@@ -247,8 +262,8 @@ def _server_size(row: EventRow) -> Said:
 
 def _server_mix(row: EventRow) -> Said:
     allowed = row["data"].get("after", {}).get("may_mix_queues")
-    what = "several queues" if allowed else "one queue alone"
-    return "info", "layers", f"takes jobs of {what} where nothing keeps them apart, says {row['actor']}."
+    what = "jobs of several queues" if allowed else "jobs of one queue alone"
+    return "info", "layers", f"{row['actor']} lets {SUBJECT} take {what} where nothing keeps them apart."
 
 
 def _token(row: EventRow) -> Said:
@@ -278,8 +293,8 @@ def _whatif(row: EventRow) -> Said:
 
 def _job_changed(row: EventRow) -> Said:
     if row["reason"] == "reprioritise":
-        return "mute", "pencil", f"has priority {row['data']['priority']['after']} now, says {row['actor']}."
-    return "mute", "pencil", f"asks for something else, says {row['actor']}."
+        return "mute", "pencil", f"{row['actor']} gave {SUBJECT} priority {row['data']['priority']['after']}."
+    return "mute", "pencil", f"{row['actor']} changed what {SUBJECT} asks for."
 
 
 _WORDS: dict[str, Callable[[EventRow], Said]] = {
@@ -294,8 +309,12 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
     "kept_files": _kept_files,
     "job_idle": _job_idle,
     "fairness_over": _fairness_over,
-    "fairness_again": lambda row: ("ok", "check", "fares within the limit of fairness again."),
-    "queue": lambda row: ("info", "layers", f"was created by {row['actor']}."),
+    "fairness_again": lambda row: (
+        "ok",
+        "check",
+        f"{SUBJECT}'s jobs are within the limit of fairness again.",
+    ),
+    "queue": lambda row: ("info", "layers", f"{row['actor']} made {SUBJECT}."),
     "membership": _membership,
     "settings": _settings,
     "server_state": _server_state,
@@ -311,14 +330,14 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
     "experiment": lambda row: (
         "mute",
         "ban",
-        f"had its experiment {row['data'].get('name', '')} cancelled by {row['actor']}.",
+        f"{row['actor']} cancelled the experiment {row['data'].get('name', '')} of {SUBJECT}.",
     ),
     "directory_removal": lambda row: (
         "mute",
         "trash-2",
         "has its files removed: they were kept as long as its queue says."
         if row["reason"] == "age"
-        else f"has its files removed, says {row['actor']}.",
+        else f"{row['actor']} removed the files of {SUBJECT}.",
     ),
     "report_rejected": lambda row: ("warn", "triangle-alert", f"sent a report that was refused: {row['reason']}."),
     "server_size": _server_size,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from scheduler.core.model.plan import WaitReason
 from scheduler.core.operations.reasons import sentence
 from scheduler.models import Job, Queue
 from scheduler.selectors.rows import Json, ShownJob
@@ -62,6 +63,8 @@ def job_shown(job: Job | None, access: Access) -> ShownJob:
 def wait_evidence(job: Job, names: Names) -> Json:
     """Return the numbers of why ``job`` waits; empty when it does not."""
     evidence = names.named(job.wait_evidence, own_queue=job.queue)
+    if job.wait_reason == WaitReason.BEHIND_POLICY_ORDER and job.wait_position:
+        evidence["ahead_jobs"] = job.wait_position - 1
     if job.wait_reason and job.retry_after is not None:
         evidence["retry_at"] = clock_text(job.retry_after)
     return evidence

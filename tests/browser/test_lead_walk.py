@@ -62,7 +62,7 @@ def test_lead_moves_quota_sees_consequences_and_saves(lead: Watched, demo: Stack
     picture(page, "preview")
 
     page.click("button:has-text('Save quota')")
-    expect(page.locator("#changes")).to_contain_text(f"has a quota of 3, set by lead: {REASON}.")
+    expect(page.locator("#changes")).to_contain_text(f"to 3: {REASON}.")
     assert [client.get(f"/api/v1/queues/{name}")["quota_gpus"] for name in ("vision", "speech")] == [3, 1]
     picture(page, "saved")
 

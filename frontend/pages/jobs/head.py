@@ -44,6 +44,11 @@ def ordinal(count: int) -> str:
     return f"{number(count)}{ending}"
 
 
+def place_in_line(position: int, waiting: int) -> str:
+    """Return ``next in line``, or ``12th of 14 in line``."""
+    return "next in line" if position == 1 else f"{ordinal(position)} of {number(waiting)} in line"
+
+
 def place_words(subject: Subject) -> str:
     """Return how much it asks for or holds, and where."""
     size = subject.device.counted(subject.job.num_gpus)
@@ -64,7 +69,7 @@ def moment(subject: Subject) -> TimePhrase:
         return TimePhrase(words="is being cancelled")
     if state is JobState.QUEUED:
         position, waiting = subject.explain["position"], subject.explain["waiting_jobs"]
-        place = f", {ordinal(position)} of {number(waiting)} in the cluster" if position and waiting else ""
+        place = f", {place_in_line(position, waiting)}" if position and waiting else ""
         return _since(subject, "submitted", detail["submitted_at"], f" ago{place}")
     if state is JobState.RUNNING:
         return _since(subject, "running", (detail["attempt"] and detail["attempt"]["started_at"]) or changed)

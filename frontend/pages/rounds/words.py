@@ -85,7 +85,8 @@ def wait_words(entry: WaitingRow, device: DeviceWord) -> str:
     """Return why a job waits; nothing about the jobs of queues that the reader may not see."""
     if not entry["reason"]:
         return ""
-    return device.said(sentence(entry["reason"], entry["evidence"]))
+    ahead = {"ahead_jobs": entry["position"] - 1} if entry["position"] else {}
+    return device.said(sentence(entry["reason"], {**entry["evidence"], **ahead}))
 
 
 def pace(rows: list[RoundRow]) -> list[RoundTile]:

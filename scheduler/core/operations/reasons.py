@@ -14,7 +14,8 @@ def sentence(reason: WaitReason | str, evidence: Evidence) -> str:
     Args:
         reason: Why the job waits.
         evidence: Its numbers. Where a shell knows names it adds ``queue`` (of ``queue_id``), ``other_queue`` (of
-            ``other_queue_id``) and ``job`` (the one that leaves); ``retry_at``, ``since`` and the like are ready texts.
+            ``other_queue_id``) and ``job`` (the one that leaves), ``ahead_jobs`` where it knows the place in line;
+            ``retry_at``, ``since`` and the like are ready texts.
     """
     return _SENTENCES[WaitReason(reason)](evidence)
 
@@ -46,9 +47,16 @@ def _new(evidence: Evidence) -> str:
 
 def _queue_quota(evidence: Evidence) -> str:
     if not evidence.get("may_borrow"):
-        return f"{_holds(evidence, 'queue_quota_gpus')}. It may not borrow."
-    other = _name(evidence, "other_queue", "another queue")
-    return f"{_holds(evidence, 'queue_quota_gpus')}. It may not borrow while {other} uses its own quota."
+        return f"{_holds(evidence, 'queue_quota_gpus')}, and it borrows none."
+    queue, other = _name(evidence, "queue", "the queue"), _name(evidence, "other_queue", "another queue")
+    held, quota = evidence.get("queue_held_gpus"), evidence.get("queue_quota_gpus")
+    if held is None or quota is None or "needed_gpus" not in evidence:
+        return f"The quota of {queue} is used up, and {other} needs its own."
+    needs = f"Needs {_number(evidence, 'needed_gpus')}"
+    if held < quota:
+        left = quota - held
+        return f"{needs}; {'one' if left == 1 else left} of {queue}'s quota {'is' if left == 1 else 'are'} left."
+    return f"{needs}; {queue} holds {held} of its {quota}, and {other} needs its own quota."
 
 
 def _queue_max(evidence: Evidence) -> str:
@@ -76,11 +84,19 @@ def _no_capacity(evidence: Evidence) -> str:
 def _behind(evidence: Evidence) -> str:
     if "first_needs_gpus" in evidence:
         needs = _number(evidence, "first_needs_gpus")
-        return f"Its queue starts jobs strictly in order. The first of those before it waits for {needs}."
-    if "ahead_gpus" not in evidence:
-        return "Jobs before it in the order hold the GPUs."
-    ahead, total = evidence["ahead_gpus"], evidence.get("total_gpus", evidence["ahead_gpus"])
-    return f"Jobs before it in the order hold {ahead} of {total} GPUs. It needs {_number(evidence, 'needed_gpus')}."
+        return f"Its queue starts jobs strictly in order. The first job ahead waits for {needs}."
+    free, ahead = evidence.get("free_gpus"), evidence.get("ahead_jobs")
+    if free is None:
+        room = "no GPU is free for it"
+    elif free == 0:
+        room = "no GPU is free"
+    else:
+        room = f"it needs {_number(evidence, 'needed_gpus')}, {free} {'is' if free == 1 else 'are'} free"
+    if ahead is None:
+        return f"Other jobs are ahead; {room}."
+    if not ahead:
+        return f"Next in line; {room}."
+    return f"{ahead} {'job is' if ahead == 1 else 'jobs are'} ahead; {room}."
 
 
 def _fragmentation(evidence: Evidence) -> str:

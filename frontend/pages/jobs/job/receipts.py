@@ -9,6 +9,15 @@ from scheduler.selectors.jobs.rows import ReceiptRow, RunRow
 from scheduler.selectors.rows import NamedJob
 
 MOST_RECEIPTS = 5
+# Why a policy put the job that took the place first; ``{}`` is that job.
+FIRST_BY_POLICY = {
+    "las": "{} has used less GPU time",
+    "gittins": "{} is likelier to end soon",
+    "srtf": "{} has less time left",
+    "srsf": "{} has less GPU time left",
+    "priority": "{} has a higher priority",
+    "fifo": "{} came first",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +68,7 @@ def _rule_words(rule: str, by: NamedJob | None, subject: Subject) -> str:
     if rule == PreemptRule.QUOTA_RECLAIM:
         return f"{by['queue'] if by else 'another queue'} took its quota back"
     if rule == PreemptRule.OVER_SHARE:
-        return f"its queue was beyond its fair share of what is lent, {by['queue'] if by else 'the other one'} was not"
+        return f"{subject.job.queue.name} held more than its fair share of what is lent"
     if rule == PreemptRule.SERVER_GONE:
         return "its server left the pool"
     if rule == PreemptRule.NO_SHARE:
@@ -68,16 +77,16 @@ def _rule_words(rule: str, by: NamedJob | None, subject: Subject) -> str:
         return "it went on elsewhere"
     if rule == PreemptRule.UNPACKED:
         return "it no longer shared the GPUs of another job"
-    policy = subject.explain["policy"]
-    return f"it comes first in the order of {policy}"
+    first = by["name"] if by else "another job"
+    return FIRST_BY_POLICY.get(subject.explain["policy"], "{} comes before it").format(first)
 
 
 def _lost_words(attempt: RunRow, subject: Subject) -> str:
     if attempt["lost_s"] is None:
         return ""
     if attempt["lost_s"] < 0.5:
-        return "No work is lost."
+        return "No work lost."
+    lost = f"{duration(attempt['lost_s'])} of work lost"
     if attempt["first_step"] is None and subject.detail["checkpoint"] is None:
-        lost = duration(attempt["lost_s"])
-        return f"It has told of no checkpoint: {lost} of work is lost, but for what it saved itself."
-    return f"{duration(attempt['lost_s'])} of work since the checkpoint is lost."
+        return f"{lost}, but for what it saved itself: it has told of no checkpoint."
+    return f"{lost}: no newer checkpoint."

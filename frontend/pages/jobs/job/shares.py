@@ -55,7 +55,7 @@ def _held(subject: Subject, attempt: AttemptRow) -> Holdings:
         Pair(
             label="CPU cores",
             value=_cores(cpus),
-            against=f"of {_cores(even_cpus)} even share" if even_cpus else "",
+            against=f"of {_cores(even_cpus)} in an equal split" if even_cpus else "",
             difference=signed(more_cpus, _digits(more_cpus)) if abs(more_cpus) >= SAME_CORES else "",
             tone="more" if more_cpus > 0 else "less",
         ),
@@ -70,7 +70,9 @@ def _held(subject: Subject, attempt: AttemptRow) -> Holdings:
         *_common(subject),
     ]
     return Holdings(
-        title=_finding(more_cpus, more_memory), sub="Given against its even share of the server", pairs=pairs
+        title=_finding(more_cpus, more_memory),
+        sub="What it is given, beside an equal part of its server for each GPU",
+        pairs=pairs,
     )
 
 
@@ -101,7 +103,7 @@ def _finding(more_cpus: float, more_memory: float) -> str:
         return f"Has {_plural_cores(-more_cpus)} less than its share"
     if abs(more_memory) >= SAME_BYTES:
         return f"Has {data_size(abs(more_memory))} {'more' if more_memory > 0 else 'less'} than its share"
-    return "Has its even share"
+    return "Resources, compared with an equal split"
 
 
 def _asked(subject: Subject) -> Holdings:

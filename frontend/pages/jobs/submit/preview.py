@@ -10,7 +10,7 @@ from frontend.components.formats import clock, counted, data_size, duration, joi
 from frontend.components.happenings import RULES
 from frontend.components.times import as_time_or_none
 from frontend.components.viewer import now_utc, viewer_zone
-from frontend.pages.jobs.head import ordinal
+from frontend.pages.jobs.head import place_in_line
 from frontend.pages.jobs.subject import in_words
 from frontend.pages.jobs.submit.reach import reach_rows
 from frontend.pages.jobs.submit.spec_yaml import spec_as_yaml
@@ -95,7 +95,7 @@ def _place_rows(found: JobPreview, word: DeviceWord) -> list[tuple[str, str]]:
     if found["largest_gpus"]:
         rows.append(("The most that can start", word.counted(found["largest_gpus"])))
     if found["position"]:
-        rows.append(("Place in line", f"{ordinal(found['position'])} of {number(found['waiting_jobs'])}"))
+        rows.append(("Place", place_in_line(found["position"], found["waiting_jobs"])))
     return rows
 
 

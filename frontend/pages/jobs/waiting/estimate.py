@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
-from frontend.components.formats import clock, counted, duration, percent, relative
+from frontend.components.formats import clock, counted, duration, number, relative
 from frontend.components.times import as_time_or_none
 from frontend.pages.jobs.subject import Subject
 from scheduler.selectors.jobs.reason_rows import EstimateRow, SimulatedStart
@@ -35,7 +35,10 @@ def estimate_view(subject: Subject) -> EstimateView | None:
     if error:
         rows.append(("Such estimates were off by", f"{duration(error['median_error_s'])} in the median"))
         if error["covered_frac"] is not None:
-            rows.append(("Started by the second time", f"{percent(error['covered_frac'])} of {error['starts']}"))
+            came_true = round(error["covered_frac"] * error["starts"])
+            rows.append(
+                ("Such estimates held", f"{number(came_true)} of {number(error['starts'])} started by their p90")
+            )
     return EstimateView(
         title=f"Starts at about {clock(p50_at, subject.at, subject.zone)}",
         sub=f"{counted(found['futures'], 'simulated future')} after round {found['round']}",

@@ -6,11 +6,10 @@ from datetime import datetime
 from itertools import groupby
 from typing import TypedDict
 
-from frontend.components.devices import GPUS
 from frontend.components.formats import clock, counted, duration, number, whole_s
 from frontend.components.gpu_cells import free_by_server, free_words, is_free, server_cells
 from frontend.components.reason_names import reason_name
-from frontend.pages.jobs.head import ordinal
+from frontend.pages.jobs.head import place_in_line
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.plan import WaitReason
 from scheduler.selectors.cluster.rows import GpuRow, ServerRow
@@ -69,7 +68,7 @@ class ReasonBox(TypedDict, total=False):
     numbers: str
     servers: list[ServerEvidence]
     evidence_label: str
-    slot_word: str
+    has_slots: bool
 
 
 def reason_context(subject: Subject) -> ReasonBox:
@@ -87,7 +86,7 @@ def reason_context(subject: Subject) -> ReasonBox:
         "numbers": numbers_words(subject),
         "servers": evidence_cells(subject.servers[:MOST_SERVERS]) if evidence else [],
         "evidence_label": evidence_words(subject),
-        "slot_word": "" if subject.device == GPUS else f"Circles are {subject.device.many}.",
+        "has_slots": any(row["device_kind"] == "cpu_slot" for row in subject.servers),
     }
 
 
@@ -123,9 +122,10 @@ def numbers_words(subject: Subject) -> str:
         parts.append(f"The job asks for {device.counted(subject.job.num_gpus)}{where}.")
     position, waiting = explain["position"], explain["waiting_jobs"]
     if position and waiting:
-        place = f"It is {ordinal(position)} of {number(waiting)} in the cluster"
         own, own_waiting = explain["queue_position"] or 1, explain["queue_waiting_jobs"]
-        parts.append(f"{place}, {ordinal(own)} of {number(own_waiting)} in {subject.job.queue.name}.")
+        place = place_in_line(position, waiting)
+        in_queue = "" if waiting == own_waiting else f", {place_in_line(own, own_waiting)} in {subject.job.queue.name}"
+        parts.append(f"{place[0].upper()}{place[1:]}{in_queue}.")
     return " ".join(parts)
 
 

@@ -57,13 +57,13 @@ def test_alert_comes_once_and_is_taken_back(client: Client) -> None:
     assert event.data["rho"] > event.data["limit"] == 2.0
     assert notice_of(kind=event.kind, old_state="", new_state="") in OF_A_QUEUE
     client.force_login(member_make(bad, Role.VIEWER))
-    assert "fares worse than it may" in client.get("/queues/vision").content.decode()
+    assert "times their fair time (limit" in client.get("/queues/vision").content.decode()
 
     for _ in range(40):
         ended(bad, run_s=3_600.0)
     watch.check(at=NOW, now_s=4 * EVERY_S)
     assert told(bad) == ["fairness_over", "fairness_again"]
-    assert "fares worse than it may" not in client.get("/queues/vision").content.decode()
+    assert "times their fair time" not in client.get("/queues/vision").content.decode()
 
 
 def test_few_jobs_and_no_limit_tell_nothing(settings: Any) -> None:

@@ -19,12 +19,36 @@ EXAMPLES: list[tuple[WaitReason, Evidence, str]] = [
     (
         WaitReason.QUEUE_QUOTA,
         {"queue": "vision", "queue_held_gpus": 54, "queue_quota_gpus": 48, "may_borrow": 1, "other_queue": "nlp"},
-        "vision holds 54 of 48 GPUs. It may not borrow while nlp uses its own quota.",
+        "The quota of vision is used up, and nlp needs its own.",
+    ),
+    (
+        WaitReason.QUEUE_QUOTA,
+        {
+            "queue": "vision",
+            "queue_held_gpus": 54,
+            "queue_quota_gpus": 48,
+            "may_borrow": 1,
+            "other_queue": "nlp",
+            "needed_gpus": 4,
+        },
+        "Needs 4 GPUs; vision holds 54 of its 48, and nlp needs its own quota.",
+    ),
+    (
+        WaitReason.QUEUE_QUOTA,
+        {
+            "queue": "language",
+            "queue_held_gpus": 7,
+            "queue_quota_gpus": 8,
+            "may_borrow": 1,
+            "other_queue": "vision",
+            "needed_gpus": 4,
+        },
+        "Needs 4 GPUs; one of language's quota is left.",
     ),
     (
         WaitReason.QUEUE_QUOTA,
         {"queue": "vision", "queue_held_gpus": 48, "queue_quota_gpus": 48, "may_borrow": 0},
-        "vision holds 48 of 48 GPUs. It may not borrow.",
+        "vision holds 48 of 48 GPUs, and it borrows none.",
     ),
     (
         WaitReason.QUEUE_MAX,
@@ -39,7 +63,22 @@ EXAMPLES: list[tuple[WaitReason, Evidence, str]] = [
     (
         WaitReason.BEHIND_POLICY_ORDER,
         {"needed_gpus": 4, "ahead_gpus": 62, "total_gpus": 64},
-        "Jobs before it in the order hold 62 of 64 GPUs. It needs 4 GPUs.",
+        "Other jobs are ahead; no GPU is free for it.",
+    ),
+    (
+        WaitReason.BEHIND_POLICY_ORDER,
+        {"needed_gpus": 1, "ahead_gpus": 24, "total_gpus": 24, "free_gpus": 0, "ahead_jobs": 11},
+        "11 jobs are ahead; no GPU is free.",
+    ),
+    (
+        WaitReason.BEHIND_POLICY_ORDER,
+        {"needed_gpus": 4, "free_gpus": 2, "ahead_jobs": 1},
+        "1 job is ahead; it needs 4 GPUs, 2 are free.",
+    ),
+    (
+        WaitReason.BEHIND_POLICY_ORDER,
+        {"needed_gpus": 1, "free_gpus": 0, "ahead_jobs": 0},
+        "Next in line; no GPU is free.",
     ),
     (
         WaitReason.NEVER_FEASIBLE,
