@@ -44,9 +44,9 @@ def ordinal(count: int) -> str:
     return f"{number(count)}{ending}"
 
 
-def place_in_line(position: int, waiting: int) -> str:
+def place_in_line(position: int, waiting: int | None) -> str:
     """Return ``next in line``, or ``12th of 14 in line``."""
-    return "next in line" if position == 1 else f"{ordinal(position)} of {number(waiting)} in line"
+    return "next in line" if position == 1 or not waiting else f"{ordinal(position)} of {number(waiting)} in line"
 
 
 def place_words(subject: Subject) -> str:

@@ -50,7 +50,7 @@ def _queue_quota(evidence: Evidence) -> str:
         return f"{_holds(evidence, 'queue_quota_gpus')}, and it borrows none."
     queue, other = _name(evidence, "queue", "the queue"), _name(evidence, "other_queue", "another queue")
     held, quota = evidence.get("queue_held_gpus"), evidence.get("queue_quota_gpus")
-    if held is None or quota is None or "needed_gpus" not in evidence:
+    if not isinstance(held, int | float) or not isinstance(quota, int | float) or "needed_gpus" not in evidence:
         return f"The quota of {queue} is used up, and {other} needs its own."
     needs = f"Needs {_number(evidence, 'needed_gpus')}"
     if held < quota:
