@@ -14,7 +14,6 @@ FIRST_BY_POLICY = {
     "las": "{} has used less GPU time",
     "gittins": "{} is likelier to end soon",
     "srtf": "{} has less time left",
-    "srsf": "{} has less GPU time left",
     "priority": "{} has a higher priority",
     "fifo": "{} came first",
 }
