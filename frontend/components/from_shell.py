@@ -10,6 +10,7 @@ from django.http import HttpRequest
 # Name of a page's route: what of the REST API tells the same, and the verb of the command that does, if one does.
 _READS: dict[str, tuple[str, str]] = {
     "overview": ("overview", "top"),
+    "events": ("events", ""),
     "jobs": ("jobs", "ls"),
     "job": ("jobs/{job}", "get {job}"),
     "queues": ("queues", "quota"),

@@ -42,13 +42,18 @@ def events_joined(events: QuerySet[Event]) -> QuerySet[Event]:
     return events.select_related("job", "queue", "server").defer("job__spec", "server__key_hex")
 
 
-def feed(user: Actor, limit: int) -> list[EventRow]:
-    """Return the newest events that ``user`` may see, newest first; an admin sees all of them."""
+def events_of_feed(user: Actor) -> QuerySet[Event]:
+    """Return the events that are news to ``user``: those of the queues that they see; an admin sees all of them."""
     if not (user.is_authenticated and user.is_active):
-        return []
+        return Event.objects.none()
     access = access_of(user)
     events = Event.objects.exclude(kind__in=NOT_NEWS)
     if not access.is_admin:
         public = Q(queue__isnull=True, job__isnull=True, kind__in=PUBLIC_KINDS)
         events = events.filter(Q(queue_id__in=list(access.roles)) | public)
-    return [event_row(event) for event in events_joined(events).order_by("-id")[:limit]]
+    return events
+
+
+def feed(user: Actor, limit: int) -> list[EventRow]:
+    """Return the newest events that ``user`` may see, newest first."""
+    return [event_row(event) for event in events_joined(events_of_feed(user)).order_by("-id")[:limit]]

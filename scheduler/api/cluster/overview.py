@@ -1,4 +1,4 @@
-"""``/overview``: what a live page reads when it connects; ``/events``: the feed; ``/me``: the caller."""
+"""``/overview``: what a live page reads when it connects; alerts, servers that free, the feed; ``/me``: the caller."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -7,14 +7,22 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduler.api.cluster.overview_documents import EventList, MeDocument, OverviewDocument
+from scheduler.api.cluster.overview_documents import (
+    AlertList,
+    EventList,
+    MeDocument,
+    NextFreeList,
+    OverviewDocument,
+)
 from scheduler.api.http import parameters
 from scheduler.api.http.authentication import signed_in, token_of
 from scheduler.api.http.pagination import whole_list
-from scheduler.api.http.permissions import READ, SIGNED_IN
+from scheduler.api.http.permissions import ADMIN, READ, SIGNED_IN
 from scheduler.api.http.view import ApiView, with_text_id
 from scheduler.ports import live_ports
 from scheduler.selectors.accounts.rows import MeRow
+from scheduler.selectors.cluster.alerts import alerts
+from scheduler.selectors.cluster.next_free import next_free
 from scheduler.selectors.cluster.overview import (
     cluster_now,
     cluster_series,
@@ -65,6 +73,28 @@ class Overview(ApiView):
             "events": lambda: [with_text_id(row) for row in feed(user, FEED_ROWS)],
         }
         return Response({name: parts[name]() for name in p["only"] or PARTS})
+
+
+class Alerts(ApiView):
+    """What needs an admin."""
+
+    rules = {"GET": ADMIN}
+
+    @extend_schema(operation_id="alert_list", summary="List alerts", responses={200: AlertList})
+    def get(self, request: Request) -> Response:
+        """Return what needs an admin now, most urgent first; an alert leaves when its cause is gone."""
+        return Response(whole_list(alerts(request.user, live_ports().clock.now())))
+
+
+class NextFree(ApiView):
+    """When servers are free."""
+
+    rules = {"GET": READ}
+
+    @extend_schema(operation_id="next_free_list", summary="List when servers are free", responses={200: NextFreeList})
+    def get(self, request: Request) -> Response:
+        """Return the servers that take jobs, by when the last job on each ends; unknown ends come last."""
+        return Response(whole_list(next_free(request.user, live_ports().clock.now())))
 
 
 class Events(ApiView):

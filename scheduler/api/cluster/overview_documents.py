@@ -6,6 +6,8 @@ from scheduler.api.cluster.server_documents import ServerRowDocument
 from scheduler.api.http.documents import Shape, document_of, page_of, series_of
 from scheduler.api.jobs.history_documents import EventDocument
 from scheduler.selectors.accounts.rows import MeRow, QueueRole
+from scheduler.selectors.cluster.alerts import AlertRow
+from scheduler.selectors.cluster.next_free import NextFreeRow
 from scheduler.selectors.cluster.overview import CLUSTER_VALUES
 from scheduler.selectors.cluster.rows import (
     ClusterFrame,
@@ -16,6 +18,7 @@ from scheduler.selectors.cluster.rows import (
     RatedJob,
     ServerFrame,
 )
+from scheduler.selectors.rows import ShownJob
 
 ServerNow = document_of(ServerFrame, "ServerNow", gpus=document_of(GpuFrame, "GpuNow"))
 ClusterNow = document_of(ClusterFrame, "ClusterNow", servers=ServerNow)
@@ -37,5 +40,9 @@ class OverviewDocument(Shape):
     events = EventDocument(many=True, required=False)
 
 
+AlertList = page_of(document_of(AlertRow), "AlertList", "What needs an admin.")
+NextFreeList = page_of(
+    document_of(NextFreeRow, last_job=document_of(ShownJob, "LastJob")), "NextFreeList", "When servers are free."
+)
 EventList = page_of(EventDocument, "EventList", "The newest events.")
 MeDocument = document_of(MeRow, "MeDocument", queues=document_of(QueueRole, "MyQueue"))

@@ -74,6 +74,9 @@ class Row:
 ROWS = (
     # The frame, and the own account.
     Row("see the overview", SIGNED_IN, Way("get-api-overview"), Way("GET overview")),
+    Row("read what needs an admin", ADMINS, Way("get-api-alerts")),
+    Row("read when servers are free", SIGNED_IN, Way("get-api-next-free")),
+    Row("see what happened", SIGNED_IN, page=Way("GET events")),
     Row("open the sign-in", ANY_ROLE, page=Way("GET sign-in", does=302, but={"anonymous": 200})),
     Row("sign in", ANY_ROLE, page=Way("POST sign-in", does=302, but={"anonymous": 200})),
     Row("sign out", SIGNED_IN, page=Way("POST sign-out", does=302)),
@@ -287,7 +290,19 @@ ROWS = (
 )
 # Pages that take one method alone, with the method that they do not take: 405.
 ONLY_READ = (
-    *("overview", "jobs", "job", "job-tab", "job-log-download", "cluster", "server", "rounds", "round", "what-if"),
+    *(
+        "overview",
+        "events",
+        "jobs",
+        "job",
+        "job-tab",
+        "job-log-download",
+        "cluster",
+        "server",
+        "rounds",
+        "round",
+        "what-if",
+    ),
     *("experiments", "webhook", "admin-user", "admin-audit", "admin-audit-file", "admin-kept"),
 )
 ONLY_SENT = (

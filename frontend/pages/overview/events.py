@@ -1,0 +1,36 @@
+"""What happened since a moment: the page behind "Show what changed"."""
+
+from datetime import datetime, timedelta
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from frontend.components.formats import clock, counted
+from frontend.components.happenings import happenings
+from frontend.components.viewer import now_utc, viewer_zone
+from scheduler.selectors.cluster.changes import events_since
+
+MOST = 200
+SPAN = timedelta(days=1)
+
+
+@require_safe
+def events(request: HttpRequest) -> HttpResponse:
+    """Show the events since ``?since=`` (ISO 8601; a day ago where it is none)."""
+    now, zone = now_utc(), viewer_zone(request)
+    since = _since(request.GET.get("since", ""), now)
+    rows = events_since(request.user, since, limit=MOST + 1)
+    title = f"{counted(len(rows), 'thing')} happened since {clock(since, now, zone)}"
+    if len(rows) > MOST:
+        title = f"More than {MOST} things happened since {clock(since, now, zone)}"
+    context = {"title": title if rows else f"Nothing happened since {clock(since, now, zone)}"}
+    return render(request, "overview/events.html", {**context, "feed": happenings(rows[:MOST]), "most": MOST})
+
+
+def _since(text: str, now: datetime) -> datetime:
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        return now - SPAN
+    return given if given.tzinfo is not None and given <= now else now - SPAN
