@@ -51,8 +51,7 @@ REPORT_FILE = "reports.jsonl"
 CHECKPOINT_DIR = "checkpoints"
 # Beside the directory of all attempts: what jobs learned about datasets.
 DATASETS_DIR = "datasets"
-# Of one job: its working directory and its HOME.
-JOB_DIR = "dir"
+# Of one job, beside its working directory.
 HOME_DIR = "home"
 # Below the state directory of a server: local files that live as long as an attempt.
 SCRATCH_DIR = "scratch"

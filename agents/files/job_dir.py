@@ -18,11 +18,11 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
-from agents.core.records import HOME_DIR, JOB_DIR
+from agents.core.records import HOME_DIR
 from agents.files.atomic import create_at, open_directory, read_at
 from agents.files.job_hold import Hold
 from agents.files.ownership import tree_give
-from agents.protocol.shared_dir import JOBS_DIR
+from agents.protocol.shared_dir import JOB_DIR, JOBS_DIR
 
 LAID_FILE = "laid.json"
 _numbers = itertools.count()

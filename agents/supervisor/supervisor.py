@@ -21,7 +21,6 @@ from agents.core.records import (
     GANG_FILE,
     GRANT_FILE,
     HOME_DIR,
-    JOB_DIR,
     REPORT_FILE,
     REQUEST_FILE,
     STATE_FILE,
@@ -47,6 +46,7 @@ from agents.protocol.clock import SystemClock
 from agents.protocol.gangs import membership_file
 from agents.protocol.grant import Grant
 from agents.protocol.ports import ProcessIdentity
+from agents.protocol.shared_dir import JOB_DIR
 from agents.supervisor.child import StartFailed, become_subreaper
 from agents.supervisor.places import Places
 from agents.supervisor.report_tail import ReportTail

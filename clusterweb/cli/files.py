@@ -1,13 +1,139 @@
 """Verbs about the files of jobs."""
 
+import contextlib
 import json
+import os
 import sys
 from argparse import Namespace
+from collections.abc import Iterator
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from typing import IO
 
-from clusterweb.cli.text import size
+from clusterweb.cli.text import clock, size, table
 from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError, ServerRefused
-from clusterweb.client.rows import JobAnswer
+from clusterweb.client.rows import FileLine, FolderAnswer, JobAnswer
+
+_PAGE = 1000
+_PIECE_BYTES = 1024 * 1024
+_TRIES = 5
+
+
+def ls(given: Namespace) -> int:
+    """List a folder of a job."""
+    client, rows, after = Client(), list[FileLine](), None
+    while True:
+        page: FolderAnswer = client.get(f"jobs/{given.job}/files", path=given.path, limit=_PAGE, after=after)
+        rows += page["results"]
+        after = page["next"]
+        if after is None:
+            break
+    if given.output == "json":
+        print(json.dumps(rows, indent=2))
+    elif rows:
+        print(table(("NAME", "SIZE", "CHANGED"), [_line(row) for row in rows]))
+    else:
+        print(page["reason"] or "The folder is empty.", file=sys.stderr)
+    return 0
+
+
+def _line(row: FileLine) -> tuple[str, str, str]:
+    mark = {"folder": "/", "link": "@", "other": "?"}.get(row["kind"], "")
+    return row["name"] + mark, "" if row["size_bytes"] is None else size(row["size_bytes"]), clock(row["changed_at"])
+
+
+def get(given: Namespace) -> int:
+    """Download one file, or a folder as a zip, beside its name until it is whole."""
+    client = Client()
+    path = given.path.strip("/")
+    is_file = bool(path) and _is_file(client, given.job, path)
+    name = path.rpartition("/")[2] if is_file else f"{path.rpartition('/')[2] or given.job}.zip"
+    source = _pieces_of_file(client, given.job, path) if is_file else _pieces_of_zip(client, given.job, path)
+    if given.to == "-":
+        for _, piece in source:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+        return 0
+    target = Path(given.to or name)
+    if target.is_dir():
+        target = target / name
+    if target.exists() and not given.force:
+        raise CommandError(f"{target} is there already. Choose another name with --to, or say --force.")
+    written = _written(source, target)
+    print(f"{target}  {size(written)}")
+    return 0
+
+
+def _is_file(client: Client, job: str, path: str) -> bool:
+    """Return whether a path is no folder; what is not there at all is for the server to say."""
+    try:
+        client.get(f"jobs/{job}/files", path=path, limit=1)
+    except ServerRefused as error:
+        if error.status != 404:
+            raise
+        return True
+    return False
+
+
+def _written(source: Iterator[tuple[int, bytes]], target: Path) -> int:
+    """Write pieces to a file, which has its name when all are there; return its size."""
+    partial = target.with_name(f".{target.name[:200]}.{os.getpid()}.part")
+    try:
+        with partial.open("wb") as file:
+            end = _write_all(source, file)
+        partial.replace(target)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            partial.unlink()
+    return end
+
+
+def _write_all(source: Iterator[tuple[int, bytes]], file: IO[bytes]) -> int:
+    end = 0
+    for start, piece in source:
+        if start != end:  # the file changed meanwhile and comes anew
+            file.seek(start)
+            file.truncate()
+        file.write(piece)
+        end = start + len(piece)
+    return end
+
+
+def _pieces_of_file(client: Client, job: str, path: str) -> Iterator[tuple[int, bytes]]:
+    """Yield where a piece begins, and the piece; goes on after a lost connection where it was."""
+    at, etag, length = 0, "", None
+    for tries_left in range(_TRIES, 0, -1):
+        with client.download(f"jobs/{job}/files/{path}", etag=etag, start=at) as answer:
+            if answer.status != 206:
+                at = 0
+            etag, length = answer.headers["ETag"], at + int(answer.headers["Content-Length"])
+            for piece in _read(answer):
+                yield at, piece
+                at += len(piece)
+        if at == length:
+            return
+        if tries_left > 1:
+            print(f"The connection was lost at {size(at)}; going on from there.", file=sys.stderr)
+    raise CommandError(f"The connection was lost {_TRIES} times. {size(at)} of {size(length or 0)} arrived.")
+
+
+def _pieces_of_zip(client: Client, job: str, path: str) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    with client.download(f"jobs/{job}/archive", path=path) as answer:
+        try:
+            while piece := answer.read(_PIECE_BYTES):
+                yield at, piece
+                at += len(piece)
+        except (OSError, HTTPException):
+            raise CommandError("The connection was lost. A zip cannot go on from there: begin again.") from None
+
+
+def _read(answer: HTTPResponse) -> Iterator[bytes]:
+    """Yield what arrives, until the end or until the connection breaks."""
+    with contextlib.suppress(OSError, HTTPException):
+        while piece := answer.read(_PIECE_BYTES):
+            yield piece
 
 
 def remove(given: Namespace) -> int:

@@ -39,7 +39,7 @@ class Rest:
         """Keep the account; nothing is sent yet."""
         self.account = account
 
-    def get(self, path: str, **query: object) -> Json:
+    def get(self, path: str, /, **query: object) -> Json:
         """Return the JSON of a GET."""
         return self._json("GET", path, query=query)
 
@@ -80,6 +80,11 @@ class Rest:
             following = urllib.parse.parse_qs(urllib.parse.urlsplit(page["next"]).query)
             cursor = following["cursor"][0]
         return rows
+
+    def download(self, path: str, /, *, etag: str = "", start: int = 0, **query: object) -> HTTPResponse:
+        """Return the open answer of a GET of bytes: from ``start`` on if the file has the ETag still, else all."""
+        headers = {"Range": f"bytes={start}-", "If-Range": etag} if start else {}
+        return self._open("GET", path, query=query, headers=headers)
 
     def log_events(self, job: str, *, since: str, rank: int | None = None) -> Iterator[tuple[str, Json]]:
         """Yield (kind, data) of the log as it grows, until the job has ended; goes on after a lost connection."""

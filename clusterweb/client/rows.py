@@ -52,6 +52,24 @@ class Directory(TypedDict):
     size_bytes: int
 
 
+class FileLine(TypedDict):
+    """A name in a folder of a job."""
+
+    name: str
+    path: str
+    kind: str
+    size_bytes: int | None
+    changed_at: str
+
+
+class FolderAnswer(TypedDict):
+    """A part of a folder of a job."""
+
+    results: list[FileLine]
+    next: str | None
+    reason: str
+
+
 class JobAnswer(JobLine):
     """One job in full."""
 

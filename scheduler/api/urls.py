@@ -11,6 +11,7 @@ from scheduler.api.jobs import history as job_history
 from scheduler.api.jobs import logs as job_logs
 from scheduler.api.jobs import spec_import as job_import
 from scheduler.api.jobs import views as jobs
+from scheduler.api.jobs.files import views as job_files
 from scheduler.api.not_found import not_found
 from scheduler.api.queues import usage
 from scheduler.api.queues import views as queues
@@ -38,6 +39,9 @@ urlpatterns = [
     path("jobs/<str:job>/bad-items", job_history.JobBadItems.as_view(), name="api-job-bad-items"),
     path("jobs/<str:job>/logs", job_logs.JobLogs.as_view(), name="api-job-logs"),
     path("jobs/<str:job>/logs/stream", job_logs.JobLogStream.as_view(), name="api-job-log-stream"),
+    path("jobs/<str:job>/files", job_files.JobFileList.as_view(), name="api-job-files"),
+    path("jobs/<str:job>/files/<path:path>", job_files.JobFileContent.as_view(), name="api-job-file"),
+    path("jobs/<str:job>/archive", job_files.JobArchive.as_view(), name="api-job-archive"),
     path("code", code.CodeFolders.as_view(), name="api-code"),
     path("code/archive", code.CodeArchive.as_view(), name="api-code-archive"),
     path("code/<str:manifest>/blobs", code.CodeBlobs.as_view(), name="api-code-blobs"),

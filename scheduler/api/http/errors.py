@@ -5,7 +5,8 @@ APIException
 ├── PreconditionFailed      412: the object changed since the caller read it
 ├── PreconditionRequired    428: a write that needs If-Match came without
 ├── IdempotencyKeyReused    422: the key belongs to another request
-├── TooManyStreams          429: the user follows as many logs as one may
+├── TooManyStreams          429: the user has as many logs or downloads open as one may
+├── RangeNotSatisfiable     416: the file is shorter than that
 └── ParametersInvalid       400: query parameters that are unknown or out of range
 
 Errors of the scheduler (``scheduler.core.model.errors``) and of Django are mapped here and nowhere else. What was not
@@ -61,9 +62,18 @@ class TooManyStreams(exceptions.APIException):
     status_code = 429
     default_code = "too_many_streams"
 
-    def __init__(self, most: int, *, wait_s: int) -> None:
-        super().__init__(f"You follow {most} logs already. Close one, or try again in {wait_s} s if none is open.")
+    def __init__(self, open_already: str, *, wait_s: int) -> None:
+        super().__init__(f"You {open_already} already. Close one, or try again in {wait_s} s if none is open.")
         self.wait = wait_s
+
+
+class RangeNotSatisfiable(exceptions.APIException):
+    status_code = 416
+    default_code = "range_not_satisfiable"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"The file has {size} bytes.")
+        self.size = size
 
 
 class ParametersInvalid(exceptions.APIException):
@@ -100,6 +110,7 @@ TITLES = {
     412: "Changed meanwhile",
     413: "Too large",
     415: "Unsupported content type",
+    416: "No such range",
     422: "Cannot be processed",
     428: "If-Match is missing",
     429: "Too many requests",
@@ -156,6 +167,8 @@ def _of_framework(error: exceptions.APIException) -> Problem:
     headers: dict[str, str] = {}
     if challenge := getattr(error, "auth_header", None):
         headers["WWW-Authenticate"] = challenge
+    if isinstance(error, RangeNotSatisfiable):
+        headers["Content-Range"] = f"bytes */{error.size}"
     code = str(error.get_codes()) if isinstance(error.get_codes(), str) else error.default_code
     if isinstance(error, exceptions.ValidationError):
         found = _flatten(error.detail)

@@ -108,7 +108,7 @@ class Follower:
         self._rights_due_s = self._state_due_s = self._renew_due_s = 0.0
         self._slot = ConnectionSlot("log", request.user.pk, most=MOST_STREAMS)
         if not self._slot.take():
-            raise TooManyStreams(MOST_STREAMS, wait_s=SLOT_S)
+            raise TooManyStreams(f"follow {MOST_STREAMS} logs", wait_s=SLOT_S)
 
     async def events(self) -> AsyncIterator[bytes]:
         """Yield events until the job (or the one attempt) has ended and everything is sent, or the reader leaves."""

@@ -11,10 +11,14 @@ from rest_framework.views import APIView
 from tests.integration.api.conftest import World, spec
 from tests.support.rows.code import ARCHIVE, BLOBS, MANIFEST, offered
 from tests.support.rows.experiments import experiment_body
+from tests.support.rows.files import file_write
 from tests.support.rows.scenarios import TRACE, scenario_body
 
 # Plain functions among the routes: they hold no rule because they tell nothing.
 PLAIN = {"healthz", "readyz", "version", "api-no-such-path", "api-no-such-version"}
+# Of the files in a job's directory; those that answer with bytes, not with JSON.
+BYTES = {"api-job-file", "api-job-archive"}
+JOB_FILES = {"api-job-files", *BYTES}
 METHODS = ("get", "post", "put", "patch", "delete")
 
 
@@ -95,7 +99,10 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "manifest": f"sha256:{offered(world.actor(role))}" if route.name == "api-code-blobs" else "",
         "webhook": world.webhook.pk,
         "secret": "wandb",
+        "path": "out/canary.txt",
     }
+    if route.name in JOB_FILES:
+        file_write(world.job, values["path"], b"canary")
     bodies: dict[str, Any] = {
         "post-api-jobs": spec(),
         "post-api-jobs-bulk": {"jobs": [spec(), spec()]},

@@ -18,7 +18,7 @@ from tests.support.rows.factories import job_make, member_make, queue_make, roun
 from tests.support.rows.scenarios import scenario_make, trace_file_make
 
 MOST = 60  # queries of one page
-NOT_LISTED = {"metrics", "api-schema", "api-docs", "api-job-log-stream"}
+NOT_LISTED = {"metrics", "api-schema", "api-docs", "api-job-log-stream", "api-job-archive"}
 
 
 def grow(world: World) -> None:

@@ -35,8 +35,8 @@ from tests.support.suite.examples import tried
 UNDESCRIBED = {"metrics", "api-schema", "api-docs"}
 ROUTES = [route for route in api_routes() if route.name not in UNDESCRIBED]
 ROLES = ("admin", "lead", "viewer", "anonymous")
-# A stream ends when its job does, and needs a server of its own kind: here only refusals are looked at.
-STREAMS = {"api-job-log-stream"}
+# Streams need a server of their own kind, and that of a log ends when its job does: here only refusals are looked at.
+STREAMS = {"api-job-log-stream", "api-job-archive"}
 CHECKS = [
     not_a_server_error,
     status_code_conformance,

@@ -4,7 +4,9 @@ import io
 import json
 import stat
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +14,19 @@ import pytest
 from django.conf import settings
 from pytest_django.live_server_helper import LiveServer
 
+from clusterweb.cli import files
 from clusterweb.cli.main import main
 from clusterweb.cli.text import duration, table
 from clusterweb.client import rows
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job, Queue
+from scheduler.selectors.files import rows as file_rows
 from scheduler.selectors.jobs import reason_rows
 from scheduler.selectors.jobs import rows as job_rows
 from scheduler.services.accounts.tokens import token_create
 from tests.integration.api.conftest import World, world_make
 from tests.support.rows.factories import gang_make, job_make, server_make
+from tests.support.rows.files import file_write
 
 SPEC = "apiVersion: v1\nname: train\nqueue: vision\ncommand: [python, train.py]\n"
 
@@ -115,6 +120,58 @@ def test_files_are_removed_after_a_question(
     number = capsys.readouterr().out.split()[0]
     assert main(["files", "rm", "--yes", number]) == 1
     assert "is queued" in capsys.readouterr().err
+
+
+def test_files_are_listed_and_downloaded(
+    shop: World, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file under its own name, a folder as a zip; nothing is overwritten unasked, odd names are found again."""
+    key = f"J-{shop.job.number}"
+    file_write(shop.job, "out/last.pt", b"weights" * 1000)
+    file_write(shop.job, b"out/two\nlines", b"odd")
+    assert main(["files", "ls", key]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("out/")
+    assert main(["files", "ls", key, "out", "-o", "json"]) == 0
+    assert [row["path"] for row in json.loads(capsys.readouterr().out)] == ["out/last.pt", "out/two%0Alines"]
+
+    assert main(["files", "get", key, "out/last.pt"]) == 0
+    assert (tmp_path / "last.pt").read_bytes() == b"weights" * 1000
+    assert main(["files", "get", key, "out/last.pt"]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert main(["files", "get", key, "out/two%0Alines", "--to", "odd.txt"]) == 0
+    assert (tmp_path / "odd.txt").read_bytes() == b"odd"
+    assert main(["files", "get", key, "nowhere"]) == 1
+    assert "There is no file nowhere" in capsys.readouterr().err
+    assert not list(tmp_path.glob(".*.part"))
+
+
+def test_download_goes_on_where_the_connection_was_lost(
+    shop: World, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest is asked for; a file that was written meanwhile comes anew."""
+    path = file_write(shop.job, "a.bin", b"0123456789")
+    key, read, left = f"J-{shop.job.number}", files._read, [4, 3]
+
+    def lose(answer: HTTPResponse) -> Iterator[bytes]:
+        got = b"".join(read(answer))
+        yield got[: left[0]] if left else got
+        if left:
+            left.pop(0)
+
+    monkeypatch.setattr(files, "_read", lose)
+    assert main(["files", "get", key, "a.bin"]) == 0
+    assert (tmp_path / "a.bin").read_bytes() == b"0123456789"
+    assert capsys.readouterr().err.count("going on from there") == 2
+
+    left.append(6)
+
+    def change(answer: HTTPResponse) -> Iterator[bytes]:
+        yield from lose(answer)
+        path.write_bytes(b"abcdefghijkl")
+
+    monkeypatch.setattr(files, "_read", change)
+    assert main(["files", "get", key, "a.bin", "--force"]) == 0
+    assert (tmp_path / "a.bin").read_bytes() == b"abcdefghijkl"
 
 
 def test_job_verbs(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -264,6 +321,8 @@ def test_server_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatc
         (rows.JobAnswer, job_rows.JobDetail),
         (rows.AttemptAnswer, job_rows.AttemptRow),
         (rows.Directory, job_rows.Directory),
+        (rows.FileLine, file_rows.FileRow),
+        (rows.FolderAnswer, file_rows.FolderRow),
         (rows.Check, reason_rows.CheckRow),
         (rows.Explanation, reason_rows.ExplanationWithChanges),
         (rows.JobAhead, reason_rows.JobAhead),

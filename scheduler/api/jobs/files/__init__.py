@@ -1,0 +1,1 @@
+"""Files of jobs over REST; see README.md."""

@@ -1,0 +1,1 @@
+"""Files that jobs wrote; see README.md."""
