@@ -12,14 +12,27 @@ class BeforeAfter(TypedDict):
     changed: int
 
 
-class ForecastFigures(TypedDict):
-    """What the jobs of a queue are to expect within `horizon_s`."""
+class ForecastWait(TypedDict):
+    """Time without GPUs within `horizon_s`, now and after the change; bounds hold 9 in 10 futures.
 
-    jobs: Annotated[float, "Jobs that wait now or are expected."]
-    wait_p50_s: Annotated[float | None, "Null: longer than can be seen."]
-    wait_p90_s: Annotated[float | None, "Null: longer than can be seen."]
-    longest_s: Annotated[float, "The longest wait seen; what is null is longer."]
-    preemptions: Annotated[float, "Times that its jobs are stopped or moved."]
+    A time that is null lies beyond the simulated time. A difference that is null is unknown, or unbounded.
+    """
+
+    now_s: float | None
+    changed_s: float | None
+    changed_low_s: float | None
+    changed_high_s: float | None
+    change_s: Annotated[float | None, "The middle of the differences future by future, in which chance is the same."]
+    change_low_s: float | None
+    change_high_s: float | None
+    direction: Annotated[str, one_of(["", "longer", "shorter"], blank=True), "Empty: no change beyond the bounds."]
+
+
+class ForecastPreemptions(TypedDict):
+    """Times that jobs of a queue are stopped or moved within `horizon_s`."""
+
+    now: float
+    changed: float
 
 
 class ForecastRow(TypedDict):
@@ -28,8 +41,23 @@ class ForecastRow(TypedDict):
     name: str
     color_slot: Annotated[int, "Colour on pages, 1 to 8."]
     quota_gpus: BeforeAfter
-    now: Annotated[ForecastFigures | None, "Null where nothing is known."]
-    changed: ForecastFigures | None
+    jobs: Annotated[float, "Jobs that wait now, come, or are stopped on either side."]
+    p50: Annotated[ForecastWait | None, "Of half of them. Null where there are none, or nothing is known."]
+    p90: Annotated[ForecastWait | None, "Of 9 in 10."]
+    mean: Annotated[ForecastWait | None, "The mean within `horizon_s`: a wait that goes on counts up to then."]
+    preemptions: Annotated[ForecastPreemptions | None, "Null where nothing is known."]
+
+
+class ForecastJob(TypedDict):
+    """A job that the next round would treat in another way after the change; of another's only the size."""
+
+    id: str | None
+    number: int | None
+    name: str
+    queue: str
+    color_slot: int
+    num_gpus: int
+    lost_s: Annotated[float | None, "Work since its newest checkpoint, where it stops; null where it starts."]
 
 
 class ForecastReport(TypedDict):
@@ -43,4 +71,6 @@ class ForecastReport(TypedDict):
     horizon_s: Annotated[float, "How far was looked."]
     futures: Annotated[int, "How many futures were simulated, each with and without the change."]
     queues: list[ForecastRow]
+    starts_now: Annotated[list[ForecastJob], "Jobs that the next round starts with the change and not without it."]
+    stops_now: Annotated[list[ForecastJob], "Jobs that the next round stops with the change and not without it."]
     sums: Annotated[list[str], "Why the quotas could not be saved like this: they do not add up."]

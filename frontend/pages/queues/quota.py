@@ -24,7 +24,7 @@ from scheduler.services.queues.idle import queue_set_idle
 from scheduler.services.queues.isolation import queue_demand_isolation
 from scheduler.services.queues.quotas import Move, Quota, queue_change_quota
 from scheduler.services.queues.user_limits import queue_limit_users
-from scheduler.whatif.quota_forecast import quota_forecast
+from scheduler.whatif.quota_forecast import FARTHER_S, HORIZON_S, quota_forecast
 
 CHANGES_SHOWN = 10
 TabForm = LimitsForm | IdleForm | IsolationForm | FilesForm
@@ -102,7 +102,8 @@ def _files(queue: Queue) -> dict[str, object]:
 
 def quota_sent(request: HttpRequest, queue: Queue) -> Sent:
     """Save the quota, or show what it would do."""
-    is_preview = request.POST.get("do") == "preview"
+    doing = request.POST.get("do", "")
+    is_preview = doing in ("preview", "farther")
     form = QuotaForm(request.POST, needs_reason=not is_preview)
     moves, taken = _moves(request.user, request.POST, queue)
     shown: SentContext = {"quota_form": form, "taken": taken}
@@ -112,8 +113,11 @@ def quota_sent(request: HttpRequest, queue: Queue) -> Sent:
     after = Quota(**{name: values[name] for name in ("quota_gpus", "max_gpus", "weight", "may_borrow")})
     try:
         if is_preview:
-            found = quota_forecast(actor=request.user, queue=queue, after=after, moves=moves, at=now_utc())
-            return Sent(context={**shown, "consequences": consequences(found, queue.name)})
+            ahead_s = FARTHER_S if doing == "farther" else HORIZON_S
+            found = quota_forecast(
+                actor=request.user, queue=queue, after=after, moves=moves, at=now_utc(), horizon_s=ahead_s
+            )
+            return Sent(context={**shown, "consequences": consequences(found, most_horizon_s=FARTHER_S)})
         changed = queue_change_quota(
             actor=request.user,
             queue=queue,

@@ -28,6 +28,7 @@ YEAR_S = 31_536_000
 SENT_TO = {
     "quota": "quota",
     "preview": "quota",
+    "farther": "quota",
     "limits": "quota",
     "idle": "quota",
     "isolation": "quota",
@@ -76,6 +77,7 @@ def queue(request: HttpRequest, name: str) -> HttpResponseBase:
     send = {
         "quota": quota_sent,
         "preview": quota_sent,
+        "farther": quota_sent,
         "limits": limits_sent,
         "idle": idle_sent,
         "isolation": isolation_sent,

@@ -245,8 +245,8 @@ class QuotaForecast(ApiView):
     def post(self, request: Request, name: str) -> Response:
         """Say what every queue is to expect in the next 24 h (6 h in a very large cluster), now and with another quota.
 
-        Nothing is stored. For leads of the queue, and admins. Other queues appear with their figures, never with their
-        jobs.
+        Nothing is stored. For leads of the queue, and admins. Other queues appear with their figures, and with the
+        sizes of jobs that the next round would start or stop, never with their names.
         """
         queue = require_queue(request.user, name)
         body = read_body(request, QuotaFields)

@@ -1,7 +1,7 @@
-"""Forecast what a change of quotas does to every queue: replay the live state forward with present and changed quotas.
+"""Foresee what a change of queues does: the same futures simulated twice, with the present queues and with the changed.
 
-Both replays of a future use the same draws (how long jobs still run, which jobs are submitted), so that they differ by
-the effect of the change alone. The decision is the one that rules the live cluster.
+Both replays of a pair meet the same chance: jobs last as long and arrive at the same times. What differs between them
+is the work of the change alone (common random numbers). The decision is the one that rules the live cluster.
 """
 
 import math
@@ -22,76 +22,94 @@ from scheduler.simulator.forecasts.futures import (
     stop_at,
     template_rows,
 )
-from scheduler.simulator.forecasts.run_times import Ended
+from scheduler.simulator.forecasts.paired import Paired, paired
+from scheduler.simulator.forecasts.run_times import Ended, RunTimes
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.state.begun import Begun, jobs_of
 
-# Replays plan a round whenever something changes. Where that takes too long they plan one every so many seconds: from
-# so many jobs of the snapshot on.
-ROUNDS_S = ((600, 900.0), (60, 300.0))
+# Replays plan a round whenever something changes. Where that takes too long they plan one every so many seconds.
+ROUNDS_S: tuple[float | None, ...] = (None, 900.0, 1_800.0)
+# From so many jobs of the snapshot on, the finer ones of them are not even tried.
+COARSER_FROM = (200, 1_500)
+# Fewer futures do not tell chance from effect; where finer rounds do not leave time for enough, coarser ones are taken.
+LEAST_FUTURES, ENOUGH_FUTURES = 5, 8
 # No more jobs come than this, in a replay.
 MOST_COMING = 3_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueFigures:
-    """Expected waits and preemptions of the jobs of one queue.
+class QueueOutlook:
+    """What the jobs of one queue are to expect without and with the change.
+
+    The jobs are those that wait now, those that come, and those that run now and are stopped on either side.
 
     Attributes:
-        jobs: Jobs that wait now or come, a future.
-        wait_p50_s, wait_p90_s: Seconds from now, or from their submission, to their start; None when so many wait
-            longer than the futures go that it cannot be said.
-        longest_s: The longest wait that was seen, ended or not; what is None above is longer.
-        preemptions: Times that its jobs are stopped or moved, a future.
+        jobs: How many there are, a future.
+        p50, p90: Time without GPUs from now on, of half of them and of 9 in 10, seconds; None without jobs. More quota
+            may lengthen p50: large jobs of the queue then start before small ones that would have borrowed.
+        mean: The mean of it within the simulated time; None without jobs.
+        preemptions: Times that jobs of the queue are stopped or moved, a future, on both sides.
     """
 
     jobs: float
-    wait_p50_s: float | None
-    wait_p90_s: float | None
-    longest_s: float
-    preemptions: float
+    p50: Paired | None
+    p90: Paired | None
+    mean: Paired | None
+    preemptions: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """Two outlooks, one entry for each queue row.
+    """The outlook of each queue row.
 
     Attributes:
-        now, changed: With the present and with the changed queues; empty without futures.
+        queues: One entry for each queue row; empty without futures.
         futures: How many pairs of replays there are.
         round_s: Seconds between the rounds of the replays; None where one follows every change.
         unknown_jobs: Jobs that tell no run time and for which none can be guessed; there are no futures then.
     """
 
-    now: tuple[QueueFigures, ...]
-    changed: tuple[QueueFigures, ...]
+    queues: tuple[QueueOutlook, ...]
     futures: int
     round_s: float | None = None
     unknown_jobs: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Ask:
-    """Settings of a replay: its configuration, how far, with which rounds, and for how much CPU time of this thread."""
+    """Settings of a replay: its configuration, how far, and with which rounds."""
 
     config: SchedulerConfig
     horizon_s: float
     round_s: float | None
-    until_cpu_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Allowed:
+    """CPU times of this thread: no pair is begun after the first once there are enough, after the other in no case."""
+
+    enough_s: float
+    most_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """Findings of one replay: of each job that waited its queue, its wait in seconds, whether it started; by queue
-    how often jobs were stopped.
-    """
+    """Findings of one replay, of each job: time without GPUs, whether it waits at the end, how often it was stopped."""
+
+    without_s: FloatArray
+    waits_on: BoolArray
+    stopped: IntArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pair:
+    """One future: the queue of each job, whether it counts, and both replays."""
 
     queue: IntArray
-    wait_s: FloatArray
-    started: BoolArray
-    preemptions: FloatArray
+    counts: BoolArray
+    sides: tuple[_Seen, _Seen]
 
 
 def forecast(
@@ -119,38 +137,75 @@ def forecast(
         submitted: What was submitted lately; None for nothing to come.
         futures: How many pairs to simulate.
         horizon_s: How far.
-        cpu_s: CPU time of this thread after which no further pair is begun.
-        most_cpu_s: CPU time after which a pair is given up.
+        cpu_s: CPU time of this thread after which no further pair is begun where there are enough.
+        most_cpu_s: CPU time that it may take for enough of them.
         seed: Of what is drawn.
     """
-    jobs = snapshot.jobs
     like = template_rows(submitted, Draws(seed, "like whom"), most=_most_coming(submitted, horizon_s))
     run_times = run_times_of(snapshot, owner, submitted, like, ended)
     unknown = int(np.count_nonzero(~run_times.is_known))
     if unknown:
-        return Forecast(now=(), changed=(), futures=0, unknown_jobs=unknown)
+        return Forecast(queues=(), futures=0, unknown_jobs=unknown)
+    drawn = _Drawn(snapshot, submitted, like, run_times, horizon_s, seed)
     begin_s = time.thread_time()
-    ask = _Ask(
-        config=config,
-        horizon_s=horizon_s,
-        round_s=next((round_s for least, round_s in ROUNDS_S if len(jobs) >= least), None),
-        until_cpu_s=begin_s + most_cpu_s,
-    )
-    pairs: list[tuple[_Seen, _Seen]] = []
-    for future in range(futures):
-        left_s = run_times.draw(Draws(seed, f"time left {future}"))
-        draws = Draws(seed, f"arrivals {future}")
-        own_s, coming_s = left_s[: len(jobs)], left_s[len(jobs) :]
-        coming = coming_jobs(submitted, like, coming_s, snapshot.now_s, horizon_s, draws) if submitted else []
+    allowed = _Allowed(enough_s=begin_s + cpu_s, most_s=begin_s + most_cpu_s)
+    grids = ROUNDS_S[sum(len(snapshot.jobs) >= size for size in COARSER_FROM) :]
+    for round_s in grids:
+        least = min(futures, LEAST_FUTURES if round_s == grids[-1] else ENOUGH_FUTURES)
+        pairs = _pairs(drawn, _Ask(config, horizon_s, round_s), changed, futures, least, allowed)
+        if len(pairs) >= least:
+            return Forecast(queues=_outlooks(pairs, len(changed)), futures=len(pairs), round_s=round_s)
+    return Forecast(queues=(), futures=0, round_s=grids[-1])
+
+
+class _Drawn:
+    """Draws the chance of each future once for both sides."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        submitted: Submitted | None,
+        like: IntArray,
+        run_times: RunTimes,
+        horizon_s: float,
+        seed: int,
+    ) -> None:
+        self.snapshot = snapshot
+        self._submitted, self._like, self._run_times = submitted, like, run_times
+        self._horizon_s, self._seed = horizon_s, seed
+
+    def future(self, number: int) -> tuple[FloatArray, list[SimJob]]:
+        """Return how long the jobs of the snapshot still run, and the jobs that come."""
+        size = len(self.snapshot.jobs)
+        left_s = self._run_times.draw(Draws(self._seed, f"time left {number}"))
+        if self._submitted is None:
+            return left_s[:size], []
+        draws = Draws(self._seed, f"arrivals {number}")
+        now_s = self.snapshot.now_s
+        return left_s[:size], coming_jobs(self._submitted, self._like, left_s[size:], now_s, self._horizon_s, draws)
+
+
+def _pairs(drawn: _Drawn, ask: _Ask, changed: QueueTable, futures: int, least: int, allowed: _Allowed) -> list[_Pair]:
+    """Return pairs until the time is up; it gives up early where one takes so long that there would be too few."""
+    found: list[_Pair] = []
+    snapshot = drawn.snapshot
+    begun_s = time.thread_time()
+    # The first tells how long one takes, within a part of the time.
+    until_s = begun_s + (allowed.most_s - begun_s) / least
+    while len(found) < futures:
+        own_s, coming = drawn.future(len(found))
         try:
-            now = _replay(snapshot, ask, own_s, coming)
-            pairs.append((now, _replay(replace(snapshot, queues=changed), ask, own_s, coming)))
+            now = _replay(snapshot, ask, own_s, coming, until_s)
+            then = _replay(replace(snapshot, queues=changed), ask, own_s, coming, until_s)
         except OutOfTimeError:
             break
-        if time.thread_time() - begin_s >= cpu_s:
+        found.append(_pair(snapshot, coming, now, then))
+        at_s, until_s = time.thread_time(), allowed.most_s
+        if at_s + (least - len(found)) * (at_s - begun_s) / len(found) > until_s:
             break
-    sides = [_figures([pair[side] for pair in pairs]) for side in range(2)]
-    return Forecast(now=sides[0], changed=sides[1], futures=len(pairs), round_s=ask.round_s)
+        if len(found) >= least and at_s >= allowed.enough_s:
+            break
+    return found
 
 
 def _most_coming(submitted: Submitted | None, horizon_s: float) -> int:
@@ -161,8 +216,9 @@ def _most_coming(submitted: Submitted | None, horizon_s: float) -> int:
     return min(MOST_COMING, math.ceil(expected + 5.0 * math.sqrt(expected) + 5.0))
 
 
-def _replay(snapshot: Snapshot, ask: _Ask, left_s: FloatArray, coming: Sequence[SimJob]) -> _Seen:
+def _replay(snapshot: Snapshot, ask: _Ask, left_s: FloatArray, coming: Sequence[SimJob], until_cpu_s: float) -> _Seen:
     end_s = snapshot.now_s + ask.horizon_s
+    jobs = snapshot.jobs
     outcome = simulate(
         Replay(
             [*jobs_of(snapshot, left_s), *coming],
@@ -172,63 +228,69 @@ def _replay(snapshot: Snapshot, ask: _Ask, left_s: FloatArray, coming: Sequence[
             round_s=ask.round_s,
             beat_s=snapshot.round_s,
             until_s=end_s,
-            keep_stays=True,
             begun=Begun(snapshot=snapshot, remaining_s=left_s),
         ),
-        progress=stop_at(ask.until_cpu_s),
+        progress=stop_at(until_cpu_s),
     )
-    assert outcome.stays is not None
     records = outcome.records
-    begin_s = np.full(len(records), np.inf)
-    np.minimum.at(begin_s, outcome.stays.job, outcome.stays.begin_s)
-    waits = np.concatenate((np.flatnonzero(~snapshot.jobs.running), np.arange(len(snapshot.jobs), len(records))))
-    since_s = np.maximum(records.arrival_s[waits], snapshot.now_s)
-    stopped = np.bincount(records.queue, weights=records.preemptions, minlength=len(snapshot.queues))
+    before_s = np.zeros(len(records))
+    before_s[: len(jobs)] = np.maximum(0.0, snapshot.now_s - jobs.arrival_s - jobs.executed_s)
+    waits_on = np.isinf(records.end_s) & (records.arrival_s < end_s)
+    waits_on[list(outcome.holding)] = False
+    # Records are of the last round; a job that waited then waits until the end.
+    more_s = end_s - np.maximum(records.arrival_s, outcome.until_s)
     return _Seen(
-        queue=records.queue[waits],
-        wait_s=np.minimum(begin_s[waits], end_s) - since_s,
-        started=np.isfinite(begin_s[waits]),
-        preemptions=stopped.astype(np.float64),
+        without_s=records.queueing_s - before_s + np.where(waits_on, np.maximum(0.0, more_s), 0.0),
+        waits_on=waits_on,
+        stopped=records.preemptions.copy(),
     )
 
 
-def _figures(seen: Sequence[_Seen]) -> tuple[QueueFigures, ...]:
-    """Return the figures of each queue over all futures of one side."""
-    if not seen:
-        return ()
-    queue, wait_s = np.concatenate([one.queue for one in seen]), np.concatenate([one.wait_s for one in seen])
-    started = np.concatenate([one.started for one in seen])
+def _pair(snapshot: Snapshot, coming: Sequence[SimJob], now: _Seen, then: _Seen) -> _Pair:
+    """Return one future; of the jobs that run now only those count that are stopped on either side."""
+    queue = np.concatenate((snapshot.jobs.queue, np.array([job.queue for job in coming], dtype=np.int64)))
+    counts = np.ones(len(queue), dtype=np.bool_)
+    counts[: len(snapshot.jobs)] = ~snapshot.jobs.running
+    counts |= (now.stopped > 0) | (then.stopped > 0)
+    return _Pair(queue=queue, counts=counts, sides=(now, then))
+
+
+def _outlooks(pairs: Sequence[_Pair], num_queues: int) -> tuple[QueueOutlook, ...]:
+    """Return the outlook of each queue over all futures."""
     found = []
-    for row, preemptions in enumerate(np.sum([one.preemptions for one in seen], axis=0).tolist()):
-        mine = queue == row
-        p50_s, p90_s = wait_quantiles(wait_s[mine], started[mine], (0.5, 0.9))
-        found.append(
-            QueueFigures(
-                jobs=float(np.count_nonzero(mine)) / len(seen),
-                wait_p50_s=p50_s,
-                wait_p90_s=p90_s,
-                longest_s=float(wait_s[mine].max(initial=0.0)),
-                preemptions=preemptions / len(seen),
-            )
-        )
+    for row in range(num_queues):
+        figures: list[list[list[float]]] = []  # of each future with jobs: [now, then], each [p50, p90, mean]
+        jobs, preemptions = 0, np.zeros(2)
+        for pair in pairs:
+            own = pair.queue == row
+            mine = own & pair.counts
+            jobs += int(np.count_nonzero(mine))
+            preemptions += [side.stopped[own].sum() for side in pair.sides]
+            if mine.any():
+                sides = [(side.without_s[mine], side.waits_on[mine]) for side in pair.sides]
+                figures.append([[*wait_quantiles(wait_s, ~on, (0.5, 0.9)), wait_s.mean()] for wait_s, on in sides])
+        columns = np.array(figures).reshape(-1, 2, 3)
+        p50, p90, mean = (paired(*columns[:, :, at].T) if len(columns) else None for at in range(3))
+        each = (preemptions / len(pairs)).tolist()
+        found.append(QueueOutlook(jobs=jobs / len(pairs), p50=p50, p90=p90, mean=mean, preemptions=(each[0], each[1])))
     return tuple(found)
 
 
-def wait_quantiles(wait_s: FloatArray, started: BoolArray, shares: Sequence[float]) -> list[float | None]:
-    """Return quantiles of waits of which some had not ended when the replay did; None where they are out of reach.
+def wait_quantiles(wait_s: FloatArray, ended: BoolArray, shares: Sequence[float]) -> list[float]:
+    """Return quantiles of waits of which some had not ended when the replay did; +inf where they are out of reach.
 
     Args:
-        wait_s: (n,) seconds until the start, or until the end of the replay.
-        started: (n,) whether it is the first.
+        wait_s: (n,) seconds without GPUs until the end of the replay.
+        ended: (n,) whether the wait was over then.
         shares: Which quantiles.
 
     Source: Kaplan and Meier, "Nonparametric estimation from incomplete observations", 1958.
     """
-    order = np.lexsort((~started, wait_s))
+    order = np.lexsort((~ended, wait_s))
     at_risk = np.arange(len(wait_s), 0, -1)
-    waits_on = np.cumprod(1.0 - started[order] / at_risk)
-    found: list[float | None] = []
+    waits_on = np.cumprod(1.0 - ended[order] / at_risk)
+    found: list[float] = []
     for share in shares:
         over = np.flatnonzero(waits_on <= 1.0 - share + 1e-12)
-        found.append(float(wait_s[order][over[0]]) if len(over) else None)
+        found.append(float(wait_s[order][over[0]]) if len(over) else math.inf)
     return found

@@ -24,7 +24,7 @@ from scheduler.simulator.state.waits import WaitTimes
 from scheduler.simulator.state.world import World
 
 # Planned rounds between two calls of ``progress``, or two checks whether to save.
-_PROGRESS_EVERY = 256
+_PROGRESS_EVERY = 32
 
 
 def simulate(
@@ -36,7 +36,7 @@ def simulate(
         replay: The jobs, the cluster, and how it is run.
         states: Files with the state of the replay, to interrupt it and go on. After going on, series and stays begin at
             the interruption.
-        progress: Called every few hundred rounds with the number of jobs done and of all jobs.
+        progress: Called every few dozen rounds with the number of jobs done and of all jobs.
 
     Raises:
         ValueError: If the replay cannot be interrupted because a file does not hold all of its state: what
@@ -74,6 +74,8 @@ def simulate(
         planner=why,
         checked=loop.planned - loop.planned_before if planner is whole or isinstance(planner, CheckedRounds) else 0,
         compared=planner.compared if isinstance(planner, CheckedRounds) else 0,
+        until_s=world.now_s,
+        holding=tuple(sorted(world.seats)),
     )
 
 

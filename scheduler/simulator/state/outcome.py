@@ -111,6 +111,8 @@ class Outcome:
         planner: How rounds were planned, and why, in a few lines.
         checked: Rounds of this replay that were held against the safety rules, each a defect if it broke one.
         compared: Those of them planned from what changed that were planned from scratch as well, and found equal.
+        until_s: When the replay stopped, seconds; records of jobs that had not ended are of this moment.
+        holding: Jobs that held GPUs then.
     """
 
     records: Records
@@ -124,6 +126,8 @@ class Outcome:
     planner: str = ""
     checked: int = 0
     compared: int = 0
+    until_s: float = 0.0
+    holding: tuple[int, ...] = ()
 
 
 class Summary(TypedDict):

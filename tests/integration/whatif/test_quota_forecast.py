@@ -1,5 +1,6 @@
 """What another quota would do, asked of the live cluster: by whom, of what, and that nothing is kept."""
 
+import math
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from scheduler.models.queue import Role
 from scheduler.selectors.visibility import Actor
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.queues.quotas import Move, Quota, queue_change_quota
+from scheduler.simulator.forecasts.quota_forecast import Forecast, forecast
+from scheduler.whatif import quota_forecast as quota_forecasts
 from scheduler.whatif.quota_forecast import quota_forecast
 from tests.support.rows.factories import job_make, member_make, queue_make, server_make, user_make
 
@@ -64,14 +67,30 @@ def test_moving_quota_shortens_one_wait_and_preempts_the_other(vision: Queue) ->
     assert found["sums"] == []
     assert rows["vision"]["quota_gpus"] == {"now": 0, "changed": 2}
     # Of those who wait or come the longest waiting are the two that wait now.
-    assert rows["vision"]["changed"]["wait_p90_s"] < rows["vision"]["now"]["wait_p90_s"]
-    assert rows["speech"]["changed"]["preemptions"] > rows["speech"]["now"]["preemptions"]
+    assert rows["vision"]["p90"]["direction"] == "shorter"
+    assert rows["vision"]["p90"]["changed_s"] < rows["vision"]["p90"]["now_s"]
+    assert rows["vision"]["mean"]["direction"] == "shorter"
+    assert rows["speech"]["mean"]["change_s"] > 0
+    assert rows["speech"]["preemptions"]["changed"] > rows["speech"]["preemptions"]["now"]
     assert "estimated" in found["sentence"]
 
 
+def test_jobs_that_the_next_round_starts_and_stops_are_named_to_those_who_may_see_them(vision: Queue) -> None:
+    """The lead of vision reads the names of its own jobs, of speech's only how large they are; an admin reads all."""
+    move = Move(queue=Queue.objects.get(name="speech"), quota_gpus=2)
+
+    own, every = ask(member_make(vision, Role.LEAD), vision, 2, move), ask(user_make(admin=True), vision, 2, move)
+
+    assert [job["name"] for job in own["starts_now"]] == ["canary-job"] * 2
+    assert [(job["name"], job["number"], job["num_gpus"]) for job in own["stops_now"]] == [("another job", None, 1)] * 2
+    assert [(job["name"], job["queue"]) for job in every["stops_now"]] == [("canary-job", "speech")] * 2
+    assert all(job["lost_s"] is not None for job in own["stops_now"])
+
+
 def test_a_question_changes_and_tells_nothing_it_may_not(vision: Queue) -> None:
-    """No row is written, and no job or user is named, neither the own ones nor those of others."""
+    """No row is written, and no user is named, nor a job of another queue."""
     lead = member_make(vision, Role.LEAD)
+    Job.objects.filter(queue=vision).update(name="own-job")
     before = (Event.objects.count(), list(Queue.objects.values()), list(Job.objects.values("state", "wait_reason")))
 
     text = str(ask(lead, vision, 3))
@@ -86,13 +105,13 @@ def test_a_cluster_too_large_for_a_day_is_foreseen_for_fewer_hours(
 ) -> None:
     """What cannot be simulated in time is told for 6 h, and that it is 6 h; what cannot even then says what to do."""
     lead = member_make(vision, Role.LEAD)
-    monkeypatch.setattr("scheduler.whatif.quota_forecast.HORIZONS", ((24 * HOUR_S, 0.0), (6 * HOUR_S, 60.0)))
+    monkeypatch.setattr(quota_forecasts, "forecast", lambda *given, **named: _within(6 * HOUR_S, given, named))
     shorter = ask(lead, vision, 2)
     client = Client()
     client.force_login(lead)
     form = {"quota_gpus": 2, "max_gpus": "", "weight": 1, "may_borrow": "on", "reason": "", "version": 1}
     html = client.post("/queues/vision?tab=quota", {**form, "do": "preview"}).content.decode()
-    monkeypatch.setattr("scheduler.whatif.quota_forecast.HORIZONS", ((24 * HOUR_S, 0.0), (6 * HOUR_S, 0.0)))
+    monkeypatch.setattr(quota_forecasts, "forecast", lambda *given, **named: _within(0.0, given, named))
     never = ask(lead, vision, 2)
 
     assert (shorter["known"], shorter["horizon_s"]) == (True, 6 * HOUR_S)
@@ -100,6 +119,12 @@ def test_a_cluster_too_large_for_a_day_is_foreseen_for_fewer_hours(
     assert "come in the next 6 h" in html
     assert (never["known"], never["reason"]) == (False, "too_large")
     assert never["sentence"].startswith("6 jobs are more than can be simulated while you wait, even for 6 h. What-if")
+
+
+def _within(most_s: float, given: tuple[Any, ...], named: dict[str, Any]) -> Forecast:
+    """Forecast as in a cluster in which there is only time for so many hours."""
+    allowed = math.inf if named["horizon_s"] <= most_s else 0.0
+    return forecast(*given, **{**named, "cpu_s": allowed, "most_cpu_s": allowed, "futures": 5})
 
 
 def test_quotas_that_do_not_add_up_are_foreseen_and_said(vision: Queue) -> None:
@@ -138,10 +163,12 @@ def test_the_page_shows_consequences_without_saving_and_keeps_what_was_typed(vis
     unsaved = list(Queue.objects.order_by("name").values_list("name", "quota_gpus"))
     saved = client.post("/queues/vision?tab=quota", {**form, **moved, "do": "quota"})
 
-    assert "Wait, half" in html
+    text = " ".join(html.split())
+    assert "Now → then" in html
     assert "simulated 24 h ahead" in html
     assert 'value="until Friday"' in html
-    assert "canary" not in html
+    assert "2 jobs would start now" in text.replace("\u00a0", " ")
+    assert "2 jobs would stop now" in text.replace("\u00a0", " ")
     assert unsaved == [("org", 4), ("speech", 4), ("vision", 0)]
     assert saved.status_code == 302
     assert list(Queue.objects.order_by("name").values_list("quota_gpus", flat=True)) == [4, 2, 2]

@@ -7,14 +7,14 @@
   const field = document.getElementById(slide.dataset.slide);
   let asked = null;
 
-  const ask = async () => {
+  const ask = async (doing) => {
     asked?.abort();
     const mine = new AbortController();
     asked = mine;
     const card = document.getElementById("consequences");
     card.setAttribute("aria-busy", "true");
     const body = new FormData(form);
-    body.set("do", "preview");
+    body.set("do", doing);
     try {
       const response = await fetch(form.action, { method: "POST", body, signal: mine.signal, headers: { Accept: "text/html" } });
       const page = new DOMParser().parseFromString(await response.text(), "text/html");
@@ -29,6 +29,11 @@
   slide.hidden = false;
   slide.addEventListener("input", () => { field.value = slide.value; });
   field.addEventListener("input", () => { slide.value = field.value; });
-  for (const input of form.querySelectorAll("input[type=range], input[type=number], input[type=checkbox]")) input.addEventListener("change", ask);
-  form.querySelector("[data-preview]").addEventListener("click", (event) => { event.preventDefault(); ask(); });
+  for (const input of form.querySelectorAll("input[type=range], input[type=number], input[type=checkbox]")) input.addEventListener("change", () => ask("preview"));
+  form.querySelector("[data-preview]").addEventListener("click", (event) => { event.preventDefault(); ask("preview"); });
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest("[data-farther]")) return;
+    event.preventDefault();
+    ask("farther");
+  });
 })();
