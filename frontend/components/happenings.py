@@ -22,6 +22,7 @@ CAUSES: dict[str, str] = {
     EndCause.OUT_OF_DISK: "its working directory grew too large",
     EndCause.COMMAND_NOT_FOUND: "its command could not be started",
     EndCause.SECRET_MISSING: "a secret that it names was not there",
+    EndCause.DEPENDENCY: "what it waits for ended otherwise",
     EndCause.TIME_LIMIT: "it ran longer than it may",
     EndCause.STALLED: "it went on without progress",
     EndCause.PROCESS_LIMIT: "it had more processes than a job may have",

@@ -7,6 +7,8 @@ REASON_NAMES: dict[str, tuple[str, str]] = {
     WaitReason.QUEUE_QUOTA: ("Quota of the queue", "mute"),
     WaitReason.QUEUE_MAX: ("Limit of the queue", "mute"),
     WaitReason.USER_LIMIT: ("Limit of a user", "mute"),
+    WaitReason.ARRAY_LIMIT: ("Limit of its array", "mute"),
+    WaitReason.DEPENDENCY: ("Waits for other jobs", "info"),
     WaitReason.NO_CAPACITY: ("Too few free", "warn"),
     WaitReason.BEHIND_POLICY_ORDER: ("Behind other jobs", "info"),
     WaitReason.FRAGMENTATION: ("Free in pieces", "warn"),

@@ -35,6 +35,12 @@ class Job(models.Model):
     max_attempts = models.PositiveIntegerField(default=5)  # 1 + retries for causes of the job's own
     code = models.CharField(max_length=64, default="", blank=True)  # SHA-256 of its folder's manifest
     profile = models.ForeignKey("scheduler.Profile", null=True, on_delete=models.SET_NULL)
+    # Of a job of an array: the number of its first job, which names it A-<number>; its own index; jobs at work at once.
+    array_number = models.PositiveBigIntegerField(null=True)
+    array_index = models.PositiveIntegerField(null=True)
+    array_most = models.PositiveIntegerField(default=0)  # 0 for all
+    # What has to end before it starts, as ``core/spec/depends_on.py`` writes it; what has ended so is struck out.
+    waits_for = models.CharField(max_length=500, default="", blank=True)
     # State. Written by services/jobs/state.py alone.
     state = models.CharField(max_length=12, choices=STATES, default=JobState.QUEUED)
     state_changed_at = models.DateTimeField()
@@ -121,6 +127,14 @@ class Job(models.Model):
             models.Index(fields=["number"], condition=Q(idle_since__isnull=False), name="job_idle"),
             # jobs that need a sent folder
             models.Index(fields=["code", "state"], condition=~Q(code=""), name="job_by_code"),
+            # the jobs of an array
+            models.Index(
+                fields=["array_number", "array_index"],
+                condition=Q(array_number__isnull=False),
+                name="job_by_array",
+            ),
+            # jobs that wait for others
+            models.Index(fields=["number"], condition=~Q(waits_for=""), name="job_waits_for"),
             # JCT and wait over the last day
             models.Index(fields=["ended_at", "number"], name="job_by_end"),
             # directories that are old enough to go

@@ -32,6 +32,11 @@ class Names:
             named["queue"] = known.get(evidence["queue_id"], f"A queue above {own_queue.name}")
         if "other_queue_id" in evidence:
             named["other_queue"] = known.get(evidence["other_queue_id"], ANOTHER_QUEUE)
+        if (
+            evidence.get("job_queue_id", own_queue.pk) not in known
+        ):  # what it waits for is none of the reader's business
+            named.pop("job_state", None)
+            named["job"] = str(named["job"]).partition(" ")[0]
         if isinstance(evidence.get("cause"), str):
             named["cause"] = evidence["cause"].replace("_", " ")
         return named

@@ -66,9 +66,15 @@ FILTERS = (
 def _checks(spec: JobSpec, preview: JobPreview) -> list[CheckRow]:
     """Return what was checked, in the order in which a job meets it."""
     feasible = preview["feasible"]
+    array: list[CheckRow] = []
+    if spec.array is not None:
+        most = spec.array.most_at_work
+        at_once = f", {most} of them at work at once" if most else ""
+        array.append({"name": "array", "ok": True, "text": f"{spec.num_jobs} jobs{at_once}."})
     return [
         {"name": "spec", "ok": True, "text": "Every field is known and within its range."},
         {"name": "launch", "ok": True, "text": f"Its command starts {launch_words(spec.starts_per, spec.resources)}."},
+        *array,
         {"name": "queue", "ok": True, "text": f"You may submit to {spec.queue}."},
         {"name": "cluster", "ok": feasible is not False, "text": preview["sentence"]},
     ]

@@ -106,6 +106,7 @@ class EndCause(StrEnum):
     PREEMPTED = "preempted"  # stopped for the scheduler, resumes later
     SUSPENDED = "suspended"  # stopped for a user, resumes when asked
     CANCELLED = "cancelled"  # stopped for a user, for good
+    DEPENDENCY = "dependency"  # what the job waits for ended otherwise than it asks, so it never starts
     EXIT_CODE = "exit_code"  # the command ended with another exit code than 0
     SIGNAL = "signal"  # the command was ended by a signal that we did not send
     OUT_OF_MEMORY = "out_of_memory"  # the process tree went over its granted memory

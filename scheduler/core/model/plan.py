@@ -30,6 +30,8 @@ class WaitReason(StrEnum):
     QUEUE_QUOTA = "queue_quota"  # its queue (or a parent) holds its quota and may not borrow now
     QUEUE_MAX = "queue_max"  # its queue holds the most it may ever hold
     USER_LIMIT = "user_limit"  # jobs of its owner that run or are ahead of it use up what one user may hold there
+    ARRAY_LIMIT = "array_limit"  # its array has as many jobs at work as it may
+    DEPENDENCY = "dependency"  # jobs that it starts after have not ended
     NO_CAPACITY = "no_capacity"  # fewer GPUs are free than it asks for, jobs before it took the rest
     BEHIND_POLICY_ORDER = "behind_policy_order"  # GPUs exist, jobs before it in the order hold them
     FRAGMENTATION = "fragmentation"  # enough GPUs are free, but not on few enough servers

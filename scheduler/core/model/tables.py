@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.core.model.holds import After, ArrayLimit
 from scheduler.core.model.profile import Profile
 from scheduler.core.model.trial import Trial
 
@@ -257,6 +258,8 @@ class Snapshot:
         round_s: Seconds between two rounds when nothing happens: what ended less than so long ago ended since the last.
         avoids: Pairs of a job and a server that it stays off where there are others, by their ids, see ``avoided``.
         barred: Pairs of a queue and a server on which its jobs may not start, by their ids, see ``barred``.
+        arrays: Arrays with a limit.
+        after: Jobs that wait for others.
     """
 
     now_s: float
@@ -269,6 +272,8 @@ class Snapshot:
     round_s: float = DEFAULT_ROUND_S
     avoids: tuple[tuple[int, int], ...] = ()
     barred: tuple[tuple[int, int], ...] = ()
+    arrays: tuple[ArrayLimit, ...] = ()
+    after: tuple[After, ...] = ()
 
 
 def in_server_order(snapshot: Snapshot) -> tuple[Snapshot, IntArray]:

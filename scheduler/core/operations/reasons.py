@@ -14,8 +14,8 @@ def sentence(reason: WaitReason | str, evidence: Evidence) -> str:
     Args:
         reason: Why the job waits.
         evidence: Its numbers. Where a shell knows names it adds ``queue`` (of ``queue_id``), ``other_queue`` (of
-            ``other_queue_id``) and ``job`` (the one that leaves), ``ahead_jobs`` where it knows the place in line;
-            ``retry_at``, ``since`` and the like are ready texts.
+            ``other_queue_id``) and ``job`` (the one that leaves, or that has to end), ``ahead_jobs`` where it knows the
+            place in line; ``retry_at``, ``since`` and the like are ready texts.
     """
     return _SENTENCES[WaitReason(reason)](evidence)
 
@@ -72,6 +72,27 @@ def _user_limit(evidence: Evidence) -> str:
         f"One user may hold {_number(evidence, 'user_max_gpus')} in {queue}. Its owner's jobs hold, or come first for, "
         f"{held}; it needs {_number(evidence, 'needed_gpus')}."
     )
+
+
+def _array_limit(evidence: Evidence) -> str:
+    most, at_work = evidence.get("array_most"), evidence.get("array_at_work")
+    if most is None or at_work is None:
+        return "Its array has as many jobs at work as it may."
+    return f"Its array may have {_number(evidence, 'array_most', 'job')} at work at once, and {at_work} are."
+
+
+_UNTIL = {"completed": "has completed", "failed": "has failed or was cancelled", "ended": "has ended"}
+
+
+def _dependency(evidence: Evidence) -> str:
+    number = evidence.get("first_number")
+    job = _name(evidence, "job", f"J-{number}" if number else "another job")
+    starts = f"It starts when {job} {_UNTIL.get(str(evidence.get('until')), 'has ended')}"
+    if "ended_jobs" in evidence:
+        return f"{starts}; {evidence['ended_jobs']} of its {evidence.get('array_jobs')} jobs have ended."
+    now = f"; that is {evidence['job_state']} now" if "job_state" in evidence else ""
+    more = evidence.get("jobs", 1)
+    return f"{starts}{now}." + (f" It waits for {more} jobs in all." if isinstance(more, int) and more > 1 else "")
 
 
 def _no_capacity(evidence: Evidence) -> str:
@@ -175,6 +196,8 @@ _SENTENCES: dict[WaitReason, Callable[[Evidence], str]] = {
     WaitReason.QUEUE_QUOTA: _queue_quota,
     WaitReason.QUEUE_MAX: _queue_max,
     WaitReason.USER_LIMIT: _user_limit,
+    WaitReason.ARRAY_LIMIT: _array_limit,
+    WaitReason.DEPENDENCY: _dependency,
     WaitReason.NO_CAPACITY: _no_capacity,
     WaitReason.BEHIND_POLICY_ORDER: _behind,
     WaitReason.FRAGMENTATION: _fragmentation,

@@ -8,6 +8,7 @@ import gc
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from scheduler.core.round.avoided_servers import with_avoided
 from scheduler.core.round.capabilities import repacks
 from scheduler.core.round.claim_order import Line, displaced_by
 from scheduler.core.round.config import SchedulerConfig
+from scheduler.core.round.held_back import held_rows, plan_without
 from scheduler.core.round.home_swaps import sent_home
 from scheduler.core.round.introspection_loop import introspect
 from scheduler.core.round.invariants import check
@@ -41,9 +43,14 @@ def plan_round(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
         PlanInvariantError: If the plan breaks a safety rule; that is a defect, and the plan must not be used.
     """
     with _without_collections():
-        plan = introspect(snapshot, config, _decide) if config.introspection else _decide(snapshot, config)
+        held = held_rows(snapshot)
+        plan = plan_without(snapshot, held, partial(_plan, config)) if held else _plan(config, snapshot)
         check(plan, snapshot)
     return plan
+
+
+def _plan(config: SchedulerConfig, snapshot: Snapshot) -> Plan:
+    return introspect(snapshot, config, _decide) if config.introspection else _decide(snapshot, config)
 
 
 @contextmanager

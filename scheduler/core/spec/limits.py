@@ -21,6 +21,10 @@ ENV_ENTRIES = 128
 ENV_VALUE_BYTES = 32 * 1024
 ENV_BYTES = 256 * 1024  # of all names and values together
 LABELS = 32
+ARRAY_JOBS = 1_000  # submitted together
+ARRAY_INDEX = 999_999
+ARRAY_CHARS = 400
+DEPENDENCIES = 16
 
 # Those that a job can take and go on; the first is sent unless it asks for another.
 STOP_SIGNALS = ("TERM", "INT", "HUP", "USR1", "USR2")

@@ -4,7 +4,9 @@ import re
 from typing import Any
 
 from scheduler.core.spec import limits as limit
+from scheduler.core.spec.array import array_schema
 from scheduler.core.spec.code import code_schema
+from scheduler.core.spec.depends_on import depends_on_schema
 from scheduler.core.spec.env import env_schema
 from scheduler.core.spec.launch import PERS
 from scheduler.core.spec.units import DURATION_UNITS_S, SIZE_UNITS_BYTES, format_duration, format_size
@@ -147,6 +149,8 @@ def _how() -> Schema:
         "profile": _text("Name of a measured profile, such as resnet18; empty for unknown.", most=limit.NAME_CHARS)
         | {"default": ""},
         "labels": _map("Your own marks.", names=limit.LABEL_NAME, entries=limit.LABELS, most=limit.LABEL_CHARS),
+        "array": array_schema(),
+        "depends_on": depends_on_schema(),
     }
 
 

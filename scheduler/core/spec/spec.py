@@ -10,7 +10,9 @@ from typing import Any
 
 from scheduler.core.model.errors import FieldError, SpecInvalid
 from scheduler.core.spec import limits as limit
+from scheduler.core.spec.array import JobArray, read_array
 from scheduler.core.spec.code import Code, read_code
+from scheduler.core.spec.depends_on import Dependency, read_depends_on
 from scheduler.core.spec.env import SecretUse, env_json, read_env
 from scheduler.core.spec.launch import LaunchPer, implied_per, read_launch
 from scheduler.core.spec.reading import FieldReader, pointer_step, quoted
@@ -34,6 +36,8 @@ KEYS = (
     "progress",
     "profile",
     "labels",
+    "array",
+    "depends_on",
 )
 
 RESOURCE_KEYS = ("gpus", "min_gpus", "max_gpus", "max_servers", "cpus", "memory", "disk")
@@ -101,6 +105,8 @@ class JobSpec:
         secrets, said_plain: The rest of the environment, see ``env.py``.
         launch_per: How often the command is started; None where that is what its resources imply.
         profile: Name of a measured profile; empty for unknown.
+        array: Many jobs of this spec; None for one.
+        depends_on: What has to end before it starts.
     """
 
     name: str
@@ -119,6 +125,13 @@ class JobSpec:
     progress: Progress = field(default_factory=Progress)
     profile: str = ""
     labels: dict[str, str] = field(default_factory=dict)
+    array: JobArray | None = None
+    depends_on: tuple[Dependency, ...] = ()
+
+    @property
+    def num_jobs(self) -> int:
+        """Return how many jobs are made of it."""
+        return 1 if self.array is None else len(self.array.indexes)
 
     @property
     def starts_per(self) -> LaunchPer:
@@ -180,6 +193,8 @@ class JobSpec:
             },
             "profile": self.profile,
             "labels": dict(sorted(self.labels.items())),
+            "array": None if self.array is None else self.array.text,
+            "depends_on": [{one.subject: one.until.value} for one in self.depends_on],
         }
 
 
@@ -204,6 +219,8 @@ def _read_job(reader: FieldReader, data: Mapping[str, object]) -> JobSpec:
         progress=_read_progress(reader, data.get("progress")),
         profile=_read_profile(reader, data.get("profile")),
         labels=_read_labels(reader, data.get("labels")),
+        array=read_array(reader, data.get("array")),
+        depends_on=read_depends_on(reader, data.get("depends_on")),
     )
 
 

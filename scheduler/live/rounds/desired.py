@@ -240,6 +240,13 @@ def _measure_above(attempt: Attempt) -> int | None:
     return measurement.above_cpus if measurement is not None and measurement.measured_at is None else None
 
 
+def array_env(job: Job, spec: JobSpec) -> dict[str, str]:
+    """Return the variables that tell a job of an array which one it is."""
+    if spec.array is None or job.array_index is None or job.array_number is None:
+        return {}
+    return spec.array.env(job.array_index, job.array_number)
+
+
 def _attempt(lease: Lease, *, memory_bytes: int) -> AttemptWanted:
     attempt = lease.attempt
     spec = JobSpec.parse(attempt.job.spec)
@@ -258,7 +265,7 @@ def _attempt(lease: Lease, *, memory_bytes: int) -> AttemptWanted:
         disk_bytes=spec.resources.disk_bytes,
         log_bytes=LOG_BYTES,
         command=spec.command,
-        env=dict(spec.env),
+        env=spec.env | array_env(attempt.job, spec),
         # Written to its directory when it starts.
         files=dict(spec.files) if attempt.state == AttemptState.LAUNCHING or hasattr(attempt, "gang") else {},
         grace_s=spec.checkpoint.grace_s,

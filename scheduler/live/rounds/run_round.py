@@ -33,6 +33,7 @@ from scheduler.live.rounds.waits import waits_of_pause
 from scheduler.models import Cluster, Event, Job, Round
 from scheduler.ports import Ports
 from scheduler.services.cluster.settings import cluster_row, config_of
+from scheduler.services.jobs.dependencies import dependencies_apply
 from scheduler.services.jobs.state import job_waits_record
 
 log = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
     """
     at, mono_s = ports.clock.now(), ports.clock.mono_s()
     tell = wants_apply(at=at)
+    dependencies_apply(at=at)
     cluster = cluster_row()
     round_: Round | None = None
     applied: AppliedPlan | None = None

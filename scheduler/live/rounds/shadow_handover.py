@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from django.db import DatabaseError, transaction
 
+from scheduler.core.model.holds import holds_from, holds_json
 from scheduler.core.model.profile import Profile
 from scheduler.core.model.tables import JobTable, Placements, QueueTable, ServerTable, Snapshot
 from scheduler.models import Shadow, ShadowRound
@@ -47,6 +48,7 @@ def snapshot_pack(snapshot: Snapshot) -> bytes:
                 text = json.dumps([asdict(profile) for profile in column])
                 column = np.frombuffer(text.encode(), dtype=np.uint8)
             arrays[f"{name}.{field.name}"] = column
+    arrays["holds"] = np.frombuffer(json.dumps(holds_json(snapshot.arrays, snapshot.after)).encode(), dtype=np.uint8)
     arrays["barred"] = np.array(snapshot.barred, dtype=np.int64).reshape(-1, 2)
     file = io.BytesIO()
     np.savez(file, **arrays)
@@ -67,6 +69,7 @@ def snapshot_unpack(data: bytes) -> Snapshot:
             tables[name] = shape(**columns)
         pairs = arrays["barred"].tolist() if "barred" in arrays else []  # one of the release before has none
         barred = tuple((queue, server) for queue, server in pairs)
+        tables |= holds_from(json.loads(arrays["holds"].tobytes()) if "holds" in arrays else {})
         return Snapshot(now_s=float(arrays["now_s"]), round_s=float(arrays["round_s"]), barred=barred, **tables)
 
 

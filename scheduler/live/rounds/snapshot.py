@@ -6,6 +6,7 @@ left out, so that the core moves those jobs. Jobs are read in ``job_table.py``.
 
 import hashlib
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
@@ -14,7 +15,9 @@ import numpy as np
 from django.conf import settings
 from django.db.models import Count, Q
 
+from scheduler.core.model.plan import Evidence
 from scheduler.core.model.tables import NO_ROW, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.live.observed.held import holds_read
 from scheduler.live.rounds.avoided import avoided_read
 from scheduler.live.rounds.barred import barred_read
 from scheduler.live.rounds.job_table import HeldLease, held_leases, job_table
@@ -35,6 +38,7 @@ class LiveSnapshot:
         server_pks: Server id by row.
         attempt_pks: Row of a job that holds GPUs, or is parked, to its open attempt.
         parked_on: Row of a parked job to the servers that keep its memory.
+        told: Of rows that wait for other jobs, what is known of those, for the reason.
         epoch, round_number: Of the cluster when read; the round is applied only if they are unchanged.
     """
 
@@ -43,6 +47,7 @@ class LiveSnapshot:
     server_pks: tuple[str, ...]
     attempt_pks: dict[int, str]
     parked_on: dict[int, tuple[str, ...]]
+    told: Mapping[int, Evidence]
     epoch: int
     round_number: int
 
@@ -55,7 +60,7 @@ class LiveSnapshot:
                 column = getattr(table, field.name)
                 # Profiles are values with a complete repr; everything else is an array.
                 digest.update(repr(column).encode() if field.name == "profiles" else column.tobytes())
-        digest.update(repr((tables.trials, tables.avoids, tables.barred)).encode())
+        digest.update(repr((tables.trials, tables.avoids, tables.barred, tables.arrays, tables.after)).encode())
         return digest.hexdigest()
 
 
@@ -72,6 +77,7 @@ def snapshot_read(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
     leaving = [h for h in held if h.job_pk not in job_rows]
     staying, going = _without_leavers(_whole_gangs(keeping))
     leaving += going
+    holds = holds_read({number: row for row, number in enumerate(jobs.job_id.tolist())})
     tables = Snapshot(
         now_s=at.timestamp(),
         jobs=jobs,
@@ -83,6 +89,8 @@ def snapshot_read(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
         round_s=settings.ROUND_S,
         avoids=avoided_read(job_rows, at=at),
         barred=barred_read(),
+        arrays=holds.arrays,
+        after=holds.after,
     )
     parked_on: dict[int, tuple[str, ...]] = {}
     for lease in parked:
@@ -95,6 +103,7 @@ def snapshot_read(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
         server_pks=tuple(server_pks),
         attempt_pks=attempt_pks,
         parked_on=parked_on,
+        told=holds.told,
         epoch=cluster.epoch,
         round_number=cluster.round_number,
     )

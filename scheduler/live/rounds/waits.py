@@ -9,12 +9,20 @@ from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Cluster, Job
 from scheduler.services.jobs.state import Wait, job_waits_record
 
+# Jobs that no policy puts in order; a plan names them after all others.
+HELD_BACK = frozenset({WaitReason.ARRAY_LIMIT, WaitReason.DEPENDENCY})
+
 
 def plan_waits(live: LiveSnapshot, plan: Plan, *, deferred: Mapping[int, Evidence]) -> list[Wait]:
     """Return the wait reasons of a plan; ``deferred`` are job rows with a grant that is not free yet."""
     waiting = zip(plan.waiting.job.tolist(), plan.waiting.causes, strict=True)
     waits = [
-        Wait(job_id=live.job_pks[row], reason=reason, evidence=evidence, position=position)
+        Wait(
+            job_id=live.job_pks[row],
+            reason=reason,
+            evidence={**evidence, **live.told.get(row, {})} if reason is WaitReason.DEPENDENCY else evidence,
+            position=None if reason in HELD_BACK else position,
+        )
         for position, (row, (reason, evidence)) in enumerate(waiting, start=1)
     ]
     return waits + [

@@ -20,9 +20,9 @@ from scheduler.selectors.evidence import (
     clock_text,
     job_shown,
     names_of,
-    wait_evidence,
     wait_sentence,
 )
+from scheduler.selectors.jobs.dependencies import wait_evidence_now
 from scheduler.selectors.jobs.estimates import estimate_error, estimate_of, estimate_row
 from scheduler.selectors.jobs.history import job_timeline
 from scheduler.selectors.jobs.kept import job_kept
@@ -99,7 +99,9 @@ def _cause(job: Job, cluster: Cluster, names: Names, at: datetime) -> _ShownReas
         evidence: Json = {"since": clock_text(stale_since), "silent_s": round(seconds_between(stale_since, at))}
         reason = WaitReason.SCHEDULER_STALE
         return _ShownReason(reason=reason, sentence=sentence(reason, evidence), evidence=evidence)
-    return _ShownReason(reason=job.wait_reason, sentence=wait_sentence(job, names), evidence=wait_evidence(job, names))
+    evidence = wait_evidence_now(job, names)
+    words = sentence(job.wait_reason, evidence) if job.wait_reason else ""
+    return _ShownReason(reason=job.wait_reason, sentence=words, evidence=evidence)
 
 
 def _state_words(job: Job) -> str:

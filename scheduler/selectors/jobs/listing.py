@@ -8,11 +8,13 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from scheduler.core.model.lifecycle import TERMINAL, JobState
+from scheduler.core.operations.reasons import sentence
 from scheduler.core.spec.env import env_hidden
 from scheduler.models import Attempt, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.events import event_row
-from scheduler.selectors.evidence import ANY_READER, names_of, wait_evidence, wait_sentence
+from scheduler.selectors.evidence import ANY_READER, names_of, wait_sentence
+from scheduler.selectors.jobs.dependencies import wait_evidence_now
 from scheduler.selectors.jobs.explain import job_explain, round_of_wait
 from scheduler.selectors.jobs.history import attempt_row, job_events, job_series, job_timeline
 from scheduler.selectors.jobs.kept import job_kept
@@ -139,11 +141,12 @@ def job_detail(user: Actor, job: Job, access: Access | None = None) -> JobDetail
     newest = _newest_attempt(job) if job.event_count > 1 else None  # its first event is the submit
     checkpoint = job.checkpoint_attempt
     kept = job_kept(job, newest, timezone.now())
+    evidence = wait_evidence_now(job, names)
     return {
         **job_row(job),
         "spec": spec_shown(user, job, access),
-        "wait_sentence": wait_sentence(job, names),
-        "wait_evidence": wait_evidence(job, names),
+        "wait_sentence": sentence(job.wait_reason, evidence) if job.wait_reason else "",
+        "wait_evidence": evidence,
         "wait_since": iso(job.wait_since),
         "wait_round": round_of_wait(job),
         "retry_after": iso(job.retry_after),

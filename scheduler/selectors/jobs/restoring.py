@@ -6,6 +6,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Configuration, Event, Job
 
 UNDO_S = 600.0
+_REASONS = ("cancel", "dependency")  # what it waits for may have been cancelled by a slip of the hand, too
 WAITED = (JobState.QUEUED, JobState.SUSPENDED)
 
 
@@ -19,6 +20,6 @@ def restored_state(job: Job, at: datetime) -> JobState | None:
         return None
     if not 0.0 <= (at - job.ended_at).total_seconds() <= UNDO_S or Configuration.objects.filter(job=job).exists():
         return None
-    moved = Event.objects.filter(job=job, number=job.event_count, kind="job_state", reason="cancel")
+    moved = Event.objects.filter(job=job, number=job.event_count, kind="job_state", reason__in=_REASONS)
     before = moved.values_list("old_state", flat=True).first()
     return JobState(before) if before in WAITED else None

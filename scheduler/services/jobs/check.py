@@ -28,6 +28,7 @@ from scheduler.models.queue import Role
 from scheduler.selectors.visibility import Access, Actor, access_of
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.code.folders import code_errors
+from scheduler.services.jobs.dependencies import dependency_errors
 from scheduler.services.jobs.profiles import AUTO_PREFIX
 from scheduler.services.secrets.use import missing_errors
 
@@ -83,7 +84,7 @@ def job_check_dry(*, actor: Actor, data: object) -> tuple[CheckedSpec, list[Fiel
     errors += unsaid_errors(data, command=spec.command, per=spec.starts_per)
     cluster = cluster_row()
     found, more = _cluster_errors(owner, spec, cluster, bad={error.pointer for error in errors})
-    errors += _errors_of_secrets(owner, spec, found)
+    errors += _errors_of_secrets(owner, spec, found) + dependency_errors(access_of(owner), spec.depends_on)
     more += [] if errors else _errors_of_length(spec, most_bytes=cluster.spec_most_bytes)
     if errors or found is None:
         raise SpecInvalid(errors + more)
@@ -98,28 +99,37 @@ def jobs_checked(*, actor: Actor, data: Sequence[object]) -> list[CheckedSpec]:
         NotAllowed: As ``job_checked`` does.
     """
     owner, cluster = _signed_in(actor), cluster_row()
+    access = access_of(owner)
     checked: list[CheckedSpec] = []
     errors: list[FieldError] = []
-    known: dict[tuple[str, str, Resources, Code | None], tuple[CheckedSpec | None, list[FieldError]]] = {}
+    known: dict[tuple[str, str, Resources, Code | None, int], tuple[CheckedSpec | None, list[FieldError]]] = {}
     for place, one in enumerate(data):
         spec, wrong = JobSpec.read(one)
         wrong += unsaid_errors(one, command=spec.command, per=spec.starts_per)
         if not wrong:
-            asked = (spec.queue, spec.profile, spec.resources, spec.code)
+            asked = (spec.queue, spec.profile, spec.resources, spec.code, spec.num_jobs)
             if asked not in known:
                 known[asked] = _cluster_errors(owner, spec, cluster, bad=frozenset())
             found, more = known[asked]
-            wrong = more + _errors_of_secrets(owner, spec, found)
+            wrong = more + _errors_of_secrets(owner, spec, found) + dependency_errors(access, spec.depends_on)
             wrong += _errors_of_length(spec, most_bytes=cluster.spec_most_bytes)
             checked += [replace(found, spec=spec)] if found else []
         errors += [replace(error, pointer=f"/{place}{error.pointer}") for error in wrong]
         if len(errors) >= ERRORS:
             break
     if not errors:
-        _, errors = queued_errors(owner, Counter(one.queue for one in checked), cluster)
+        _, errors = queued_errors(owner, jobs_by_queue(checked), cluster)
     if errors:
         raise SpecInvalid(errors)
     return checked
+
+
+def jobs_by_queue(checked: Iterable[CheckedSpec]) -> Counter[Queue]:
+    """Return how many jobs are made of specs, by their queue."""
+    jobs: Counter[Queue] = Counter()
+    for one in checked:
+        jobs[one.queue] += one.spec.num_jobs
+    return jobs
 
 
 def spec_check(*, actor: Actor, spec: JobSpec) -> CheckedSpec:
@@ -159,7 +169,7 @@ def _cluster_errors(
     if queue is None:
         return None, errors
     errors += _errors_of_gpu_limit(queue, spec)
-    may_queue, over = queued_errors(owner, {queue: 1}, cluster)
+    may_queue, over = queued_errors(owner, {queue: spec.num_jobs}, cluster)
     errors += over
     if names_nothing:
         return None, errors

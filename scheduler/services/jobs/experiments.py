@@ -38,6 +38,9 @@ def experiment_submit(*, actor: Actor, data: Mapping[str, Any], at: datetime, id
         NotAllowed: As for submitting one of its jobs.
     """
     space = read_space(data["space"])
+    if isinstance(data["job"], Mapping) and data["job"].get("array") is not None:
+        detail = "An experiment makes a job of each configuration: leave array out."
+        raise SpecInvalid([FieldError(pointer="/job/array", code="unknown", detail=detail)])
     _check_numbers(data, most_jobs=cluster_row().experiment_most_jobs)
     first = suggest(space, [], sampler=data["sampler"], seed=data["seed"], count=1)[0]
     try:

@@ -55,11 +55,12 @@ class Wait(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """One job that enters another state; ``data`` are the numbers of its event."""
+    """One job that enters another state; ``data`` are the numbers of its event, ``changes`` further columns of it."""
 
     job: Job  # as the caller read it; updated when the move succeeds
     to: JobState
     data: EventData = field(default_factory=dict)
+    changes: EventData = field(default_factory=dict)
 
 
 def job_transition(
@@ -133,7 +134,7 @@ def _move_batch(moves: Sequence[Move], *, at: datetime, actor: str, reason: str)
         if present.get(job.pk) != [job.state, job.event_count]:
             log.debug("move_skipped", extra={"job": job.pk, "error": "it has changed"})
             continue
-        columns = {**_bookkeeping(job=job, before=before, to=move.to, at=at), "state": move.to}
+        columns = {**_bookkeeping(job=job, before=before, to=move.to, at=at), **move.changes, "state": move.to}
         columns["event_count"] = job.event_count + 1
         changes.append((job, {"state": job.state, "event_count": job.event_count}, columns))
         events.append(

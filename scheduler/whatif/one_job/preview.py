@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from scheduler.core.model.errors import FieldError
-from scheduler.core.model.plan import Preemption, WaitReason
+from scheduler.core.model.holds import After
+from scheduler.core.model.plan import Evidence, Preemption, WaitReason
 from scheduler.core.model.tables import JobTable, Snapshot
 from scheduler.core.operations.reasons import sentence
 from scheduler.core.operations.start_calibration import bound_s
@@ -18,6 +19,7 @@ from scheduler.core.round.hypothetical import PlannedSeat, Said, could_run, most
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Server
 from scheduler.selectors.evidence import Names, job_shown, names_of
+from scheduler.selectors.jobs.dependencies import open_now
 from scheduler.selectors.jobs.estimates import WHY_UNKNOWN
 from scheduler.selectors.jobs.reason_rows import JobPreview, PlannedSeatRow, PreemptedJob, SimulatedStart, SizedJob
 from scheduler.selectors.rows import Json
@@ -40,14 +42,18 @@ _ESTIMATE: SimulatedStart = {
 }
 
 
+Waits = tuple[tuple[int, ...], Evidence]  # numbers of the jobs that have to end first, and what is told of them
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """The question: the cluster, and the job that would be its last row."""
+    """The question: the cluster, and the job that would be its last row; None where that waits for no others."""
 
     present: Present
     checked: CheckedSpec
     profile_pk: int | None
     names: Names
+    waits: Waits | None
 
     @property
     def row(self) -> int:
@@ -66,7 +72,11 @@ class _Asked:
 
     def tables(self) -> Snapshot:
         """Return the cluster with the job as its next round would find it."""
-        return with_job(self.present.tables, self.present.one(self._values(self.checked.spec)))
+        tables = with_job(self.present.tables, self.present.one(self._values(self.checked.spec)))
+        if self.waits is None:
+            return tables
+        after = After(jobs=(int(tables.jobs.job_id[self.row]),), on=self.waits[0])
+        return replace(tables, after=(*tables.after, after))
 
     def whole(self, gpus: int | None = None) -> JobTable:
         """Return the job with all its GPUs, or with so many."""
@@ -96,7 +106,13 @@ def job_preview(*, checked: CheckedSpec, too_large: Sequence[FieldError], at: da
     present = present_read(at)
     profile = checked.profile or profile_known(checked.spec)
     names = names_of(access_of(checked.owner))
-    asked = _Asked(present=present, checked=checked, profile_pk=profile.pk if profile else None, names=names)
+    asked = _Asked(
+        present=present,
+        checked=checked,
+        profile_pk=profile.pk if profile else None,
+        names=names,
+        waits=open_now(checked.spec.depends_on),
+    )
     return _answer(asked, too_large)
 
 
@@ -115,7 +131,8 @@ def _answer(asked: _Asked, too_large: Sequence[FieldError]) -> JobPreview:
     if said.starts:
         return _starts(asked, said)
     assert said.waiting is not None
-    evidence = asked.names.named(said.waiting.evidence, own_queue=asked.checked.queue)
+    told = asked.waits[1] if asked.waits and said.waiting.reason is WaitReason.DEPENDENCY else {}
+    evidence = asked.names.named({**said.waiting.evidence, **told}, own_queue=asked.checked.queue)
     owner_pk = asked.checked.owner.pk
     seen = simulate_starts(
         present, tables, asked.row, owner_pk=owner_pk, futures=FUTURES, cpu_s=CPU_S, most_cpu_s=MOST_CPU_S

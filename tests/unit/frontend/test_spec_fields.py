@@ -49,6 +49,8 @@ SPECS = st.fixed_dictionaries(
         "checkpoint": st.just({"grace": "45s", "signal": "USR2"}),
         "retry": st.just({"max": 0}),
         "progress": st.just({"total_steps": 600, "stall": "10m", "early_stop": True}),
+        "array": st.sampled_from(["0-99%10", "1,3,5-9:2%4", 7]),
+        "depends_on": st.just([{"J-12": "completed"}, {"A-3": "ended"}, "J-4"]),
     },
 )
 

@@ -35,6 +35,7 @@ CAUSES: dict[str, str] = {
     EndCause.OUT_OF_DISK: "Out of disk",
     EndCause.COMMAND_NOT_FOUND: "Command could not be run",
     EndCause.SECRET_MISSING: "Secret was not there",
+    EndCause.DEPENDENCY: "Waited in vain",
     EndCause.TIME_LIMIT: "Time limit",
     EndCause.STALLED: "No progress",
     EndCause.PROCESS_LIMIT: "Too many processes",

@@ -31,6 +31,8 @@ FOLDED = (
     "priority",
     "retry",
     "profile",
+    "array",
+    "depends_on",
     "env",
     "labels",
 )
@@ -128,6 +130,10 @@ class SpecForm(forms.Form):
     stall = _line("Longest silence", "Ended when no progress follows for so long, such as 10m.", placeholder="no limit")
     early_stop = forms.BooleanField(label="Complete when the loss stops falling", required=False)
     profile = _line("Profile", "Name of a measured profile, such as resnet18.")
+    array = _line(
+        "Array", "Many jobs of this form: 0-99, and %10 for ten at once. CLUSTERWEB_ARRAY_INDEX tells each its own."
+    )
+    depends_on = _line("Starts after", "Such as J-12: completed, A-100: ended. Or failed.")
     labels = _area("Labels", "One label a line, as NAME=value.", 2, placeholder="model=resnet")
 
     def __init__(self, *args: object, queues: Iterable[Queue], device_many: str, **kwargs: object) -> None:

@@ -61,6 +61,7 @@ def preview_of(request: HttpRequest, spec: JobSpec) -> Preview:
         rows=[
             *_place_rows(found, word),
             _launch_row(spec, word),
+            *_array_rows(spec),
             *_when_rows(request, found),
             ("When it has to stop", f"SIG{spec.checkpoint.signal}, then {duration(spec.checkpoint.grace_s)} to save"),
             ("Keeps its work", "not known before it runs"),
@@ -102,6 +103,15 @@ def _place_rows(found: JobPreview, word: DeviceWord) -> list[tuple[str, str]]:
 def _launch_row(spec: JobSpec, word: DeviceWord) -> tuple[str, str]:
     """Return how often the command starts."""
     return "Its command starts", in_words(launch_words(spec.starts_per, spec.resources), word)
+
+
+def _array_rows(spec: JobSpec) -> list[tuple[str, str]]:
+    """Return how many jobs there would be; nothing for one."""
+    if spec.array is None:
+        return []
+    most = spec.array.most_at_work
+    at_once = f", {number(most)} at work at once" if most else ""
+    return [("Jobs", f"{number(spec.num_jobs)}{at_once}; this is the first")]
 
 
 def _when_rows(request: HttpRequest, found: JobPreview) -> list[tuple[str, str]]:

@@ -41,6 +41,8 @@ POINTERS: dict[str, str] = {
     "/progress/early_stop": "early_stop",
     "/profile": "profile",
     "/labels": "labels",
+    "/array": "array",
+    "/depends_on": "depends_on",
 }
 
 _SECRET = re.compile(r"\{\s*secret\s*:\s*(?P<secret>[^,{}\s]+)\s*(?:,\s*of\s*:\s*(?P<of>[^,{}\s]+)\s*)?\}")
@@ -67,7 +69,7 @@ def spec_of_fields(values: Mapping[str, str], files: Mapping[str, str]) -> tuple
     """
     errors: list[FieldError] = []
     spec: Json = {"apiVersion": "v1"}
-    for name in ("name", "queue", "profile"):
+    for name in ("name", "queue", "profile", "array"):
         if _given(values, name):
             spec[name] = values[name].strip()
     command = _words(values.get("command", ""), errors)
@@ -81,6 +83,8 @@ def spec_of_fields(values: Mapping[str, str], files: Mapping[str, str]) -> tuple
         pairs = _pairs(values.get(name, ""), name, noun, errors)
         if pairs:
             spec[name] = {key: _env_value(value) for key, value in pairs.items()} if name == "env" else pairs
+    if _given(values, "depends_on"):
+        spec["depends_on"] = _dependencies(values["depends_on"])
     parts = {
         "resources": _part(
             values, numbers=("gpus", "min_gpus", "max_gpus", "max_servers", "cpus"), texts=("memory", "disk")
@@ -143,6 +147,23 @@ def _pairs(text: str, name: str, noun: str, errors: list[FieldError]) -> dict[st
     return pairs
 
 
+def _dependencies(text: str) -> list[str | Json]:
+    """Return what a job starts after; the parser says what is wrong with an entry."""
+    found: list[str | Json] = []
+    for part in text.replace("\n", ",").split(","):
+        subject, colon, until = part.partition(":")
+        if part.strip():
+            found.append({subject.strip(): until.strip()} if colon else subject.strip())
+    return found
+
+
+def _dependencies_text(value: object) -> str:
+    """Return dependencies as ``_dependencies`` reads them."""
+    items = value if isinstance(value, list) else []
+    pairs = [f"{subject}: {until}" for item in items if isinstance(item, dict) for subject, until in item.items()]
+    return ", ".join([*pairs, *(item for item in items if isinstance(item, str))])
+
+
 def _env_value(text: str) -> str | Json:
     """Return what a variable is given: text, or what stands in braces, as in YAML: {secret: wandb}, {plain: "..."}."""
     secret, plain = _SECRET.fullmatch(text.strip()), _PLAIN.fullmatch(text.strip())
@@ -185,6 +206,8 @@ def fields_of_spec(spec: Json) -> dict[str, str]:
         "profile": spec.get("profile"),
         "env": _lines({name: _env_text(value) for name, value in _mapping(spec, "env").items()}),
         "labels": _lines(_mapping(spec, "labels")),
+        "array": spec.get("array"),
+        "depends_on": _dependencies_text(spec.get("depends_on")),
         "gpus": resources.get("gpus", 1),
         "min_gpus": _unlike(resources, "min_gpus", resources.get("gpus", 1)),
         "max_gpus": _unlike(resources, "max_gpus", resources.get("gpus", 1)),

@@ -50,6 +50,8 @@ SPEC: dict[str, Any] = {
     "progress": {"total_steps": 600, "stall": "10m", "early_stop": True},
     "profile": "auto-canary",
     "labels": {"model": "resnet"},
+    "array": "1,3%1",
+    "depends_on": [{"J-1": "ended"}],
 }
 FIELDS = {
     "mode": "form",
@@ -65,6 +67,8 @@ FIELDS = {
         'RUN_TOKEN={plain: "a1b2c3\\"d4e5f6a7"}'
     ),
     "labels": "model=resnet",
+    "array": " 1, 3 % 1",
+    "depends_on": "j-1:ended",
     "profile": "auto-canary",
     "gpus": "2",
     "min_gpus": "1",

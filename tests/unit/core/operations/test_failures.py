@@ -117,6 +117,7 @@ def test_live_causes_mean_the_same_here() -> None:
         EndCause.COMPLETED,
         EndCause.SUSPENDED,
         EndCause.CANCELLED,
+        EndCause.DEPENDENCY,
         EndCause.TIME_LIMIT,
         EndCause.SMOKE_PASSED,
         EndCause.EARLY_STOPPED,

@@ -67,6 +67,8 @@ def test_smallest_spec_shows_every_default() -> None:
         "progress": {"total_steps": None, "stall": None, "early_stop": False},
         "profile": "",
         "labels": {},
+        "array": None,
+        "depends_on": [],
     }
 
 

@@ -1,0 +1,89 @@
+"""Jobs that wait for others: what a new one may name, and what the end of the others means for those that wait.
+
+What they wait for is read in ``scheduler/selectors/jobs/dependencies.py``.
+"""
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from scheduler.core.model.errors import FieldError, JobChanged
+from scheduler.core.model.lifecycle import TERMINAL, EndCause, JobState
+from scheduler.core.spec.depends_on import Dependency, Until, Verdict, dependencies_of, dependencies_text
+from scheduler.models import Job
+from scheduler.selectors.jobs.dependencies import WAITS_FOR_OTHERS, Other, others_read
+from scheduler.selectors.visibility import Access
+from scheduler.services.jobs.state import BATCH, Move, jobs_transition
+
+_WISHES = {Until.COMPLETED: "completes", Until.FAILED: "fails", Until.ENDED: "ends"}
+_ENDED = {JobState.COMPLETED: "completed", JobState.FAILED: "failed", JobState.CANCELLED: "was cancelled"}
+
+
+def dependency_errors(access: Access, dependencies: Sequence[Dependency]) -> list[FieldError]:
+    """Return an error for each dependency that the user may not see, or that can no longer be met."""
+    others = others_read(dependencies, access.jobs()) if dependencies else {}
+    errors = []
+    for place, one in enumerate(dependencies):
+        pointer = f"/depends_on/{place}"
+        if not others[one]:
+            detail = f"There is no {'array' if one.is_array else 'job'} {one.subject} that you may see."
+            errors.append(FieldError(pointer=pointer, code="unknown", detail=detail))
+        elif one.verdict([other.state for other in others[one]]) is Verdict.NEVER:
+            detail = f"It would never start: it is to start when {_vain(one, others[one])}."
+            errors.append(FieldError(pointer=pointer, code="never", detail=detail))
+    return errors
+
+
+def dependencies_apply(*, at: datetime) -> None:
+    """Strike out what has ended as jobs ask, and cancel the jobs for which it ended otherwise.
+
+    Jobs name earlier ones alone, so one pass in the order of their numbers reaches those that wait for a job which is
+    cancelled here.
+    """
+    waiting = Job.objects.filter(state__in=WAITS_FOR_OTHERS).exclude(waits_for="").defer("spec").order_by("number")
+    jobs = list(waiting)
+    if not jobs:
+        return
+    others = others_read({one for job in jobs for one in dependencies_of(job.waits_for)}, Job.objects.all())
+    cancels: dict[int, Move] = {}
+    left: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for job in jobs:
+        asked = {one: _after_cancels(others[one], cancels) for one in dependencies_of(job.waits_for)}
+        verdicts = {one: one.verdict([other.state for other in asked[one]]) for one in asked}
+        vain = next((one for one in asked if verdicts[one] is Verdict.NEVER), None)
+        if vain is not None:
+            cancels[job.number] = _cancel(job, _vain(vain, asked[vain]))
+            continue
+        text = dependencies_text(one for one in asked if verdicts[one] is Verdict.OPEN)
+        if text != job.waits_for:
+            left[job.waits_for, text].append(job.pk)
+    for (before, after), pks in left.items():
+        for start in range(0, len(pks), BATCH):
+            Job.objects.filter(pk__in=pks[start : start + BATCH], waits_for=before).update(waits_for=after)
+    with contextlib.suppress(JobChanged):  # the next round meets them as they are then
+        jobs_transition(moves=list(cancels.values()), at=at, actor="scheduler", reason="dependency")
+
+
+def _after_cancels(others: Sequence[Other], cancels: Collection[int]) -> Sequence[Other]:
+    return [replace(one, state=JobState.CANCELLED) if one.number in cancels else one for one in others]
+
+
+def _cancel(job: Job, why: str) -> Move:
+    detail = f"Never started: it was to start when {why}."
+    changes = {"wanted": "cancel", "end_cause": EndCause.DEPENDENCY, "end_detail": detail}
+    return Move(job=job, to=JobState.CANCELLED, changes=changes)
+
+
+def _vain(one: Dependency, others: Sequence[Other]) -> str:
+    """Return what is asked and what happened instead: ``J-1 completes, and it failed``. Names no job by its name."""
+    wish = f"{one.subject} {_WISHES[one.until]}"
+    if not others:
+        return f"{wish}, and it is gone"
+    if not one.is_array:
+        return f"{wish}, and it {_ENDED[others[0].state]}"
+    if one.until is Until.FAILED:
+        return f"{wish}, and all {len(others)} of its jobs completed"
+    bad = [other for other in others if other.state in TERMINAL and other.state is not JobState.COMPLETED]
+    return f"{wish}, and {len(bad)} of its {len(others)} jobs did not: J-{bad[0].number} {_ENDED[bad[0].state]}"
