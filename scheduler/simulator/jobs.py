@@ -41,6 +41,10 @@ class SimJob:
         name: What its trace calls it.
         model: What it trains, empty when its trace does not say.
         failures: Its failing attempts, in order; the attempt after the last of them succeeds.
+        number: What other jobs call it; 0 where none has to.
+        after: Numbers of jobs that have to end before it joins the line; those outside the workload have.
+        array: Number of its array; 0 for none.
+        array_most: Jobs of that array at work at once; 0 for all.
     """
 
     arrival_s: float
@@ -59,3 +63,7 @@ class SimJob:
     name: str = ""
     model: str = ""
     failures: tuple[Failure, ...] = ()
+    number: int = 0
+    after: tuple[int, ...] = ()
+    array: int = 0
+    array_most: int = 0

@@ -56,9 +56,14 @@ class States:
 def setting_of(replay: Replay, columns: Columns) -> Setting:
     """Return digests of all that decides what happens: a state is good for a replay with the same ones."""
     failures = [(row, failure) for row, job in enumerate(replay.jobs) for failure in job.failures]
+    held = [
+        (row, job.number, job.after, job.array, job.array_most)
+        for row, job in enumerate(replay.jobs)
+        if job.after or job.array_most
+    ]
     costs = (replay.round_s, replay.restart_s, replay.checkpoint_s, replay.costs, replay.retries)
     return {
-        "workload": _digest([*(getattr(columns, name) for name in _GIVEN), columns.profiles, failures]),
+        "workload": _digest([*(getattr(columns, name) for name in _GIVEN), columns.profiles, failures, held]),
         "cluster": _digest(
             [getattr(table, field.name) for table in (replay.servers, replay.queues) for field in fields(table)]
         ),

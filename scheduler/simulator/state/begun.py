@@ -12,6 +12,7 @@ import numpy as np
 
 from scheduler.core.model.changes import grants_of
 from scheduler.core.model.tables import NO_ROW, FloatArray, Snapshot
+from scheduler.core.round.held_back import held_rows
 from scheduler.simulator.jobs import UNKNOWN, SimJob
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.tally import Tally
@@ -51,15 +52,17 @@ class Begun:
         columns.service_gpu_s[first] = jobs.attained_gpu_s
         columns.queueing_s[first] = np.maximum(0.0, now_s - columns.arrival_s[first] - jobs.executed_s)
         columns.arrived[first] = True
-        columns.num_active, columns.counted_s = size, now_s
+        columns.arrived[list(held_rows(self.snapshot))] = False
+        active = int(columns.arrived[first].sum())
+        columns.num_active, columns.counted_s = active, now_s
         # As if as many jobs had been active all the time: nothing better is known of the past.
-        columns.joined_active_s[first] = -size * (now_s - columns.arrival_s[first])
+        columns.joined_active_s[first] = -active * (now_s - columns.arrival_s[first])
 
     def seat(self, world: World, tally: Tally) -> None:
         """Let the running jobs go on where they are, and the others wait."""
         columns, now_s = world.columns, self.snapshot.now_s
         seats = grants_of(self.snapshot.held)
-        for row in range(len(self.snapshot.jobs)):
+        for row in np.flatnonzero(columns.arrived[: len(self.snapshot.jobs)]).tolist():
             tally.arrived(row, now_s)
         for row, grant in seats.items():
             gpus, rate = world.speed_of(row, grant)
@@ -77,11 +80,19 @@ def jobs_of(snapshot: Snapshot, remaining_s: FloatArray, names: Sequence[str] = 
     run_s = np.maximum(_LEAST_S, jobs.executed_s + remaining_s).tolist()
     profile = [UNKNOWN if number == NO_ROW else jobs.profiles[number] for number in jobs.profile.tolist()]
     columns: list[list[Any]] = [getattr(jobs, name).tolist() for name in _KNOWN]  # Any: numbers of two types
+    number: list[int] = jobs.job_id.tolist()
+    after = {job: each.on for each in snapshot.after for job in each.jobs}
+    # Those at work outside the snapshot come back to it, which a replay does not see; none of them waits for ever.
+    array = {job: (each.number, max(1, each.most - each.outside)) for each in snapshot.arrays for job in each.jobs}
     return [
         SimJob(
             run_s=run_s[row],
             profile=profile[row],
             name=names[row] if names else "",
+            number=number[row],
+            after=after.get(number[row], ()),
+            array=array.get(number[row], (0, 0))[0],
+            array_most=array.get(number[row], (0, 0))[1],
             **dict(zip(_KNOWN, values, strict=True)),
         )
         for row, values in enumerate(zip(*columns, strict=True))

@@ -55,6 +55,11 @@ class Tally:
             self._waiting += 1
             self._note(at_s)
 
+    def held(self, row: int, reason: WaitReason, at_s: float) -> None:
+        """Note that a job has come and waits outside the line."""
+        if self.waits:
+            self.waits.begin(row, reason, at_s)
+
     def sat(self, row: int, seats: Grant, at_s: float) -> None:
         """Note that a job began on seats."""
         if self.waits:

@@ -11,10 +11,12 @@ from typing import Protocol
 import numpy as np
 
 from scheduler.core.model.changes import Changes, Grant, grants_of
+from scheduler.core.model.plan import WaitReason
 from scheduler.core.model.profile import Profile, packed, speed
 from scheduler.core.model.tables import DEFAULT_ROUND_S, NO_ROW, Placements
 from scheduler.simulator.jobs import UNKNOWN, SimJob
 from scheduler.simulator.state.columns import Columns, cells
+from scheduler.simulator.state.held_jobs import held_jobs
 from scheduler.simulator.state.tally import Tally
 
 
@@ -81,6 +83,7 @@ class World:
         # Jobs still to arrive, last first, and jobs that come back to the queue after a failure.
         self._to_come: list[int] = np.lexsort((np.arange(len(jobs)), columns.arrival_s))[::-1].tolist()
         self._back: list[tuple[float, int]] = []
+        self._held = held_jobs(jobs)
         self._ends: list[tuple[float, int]] = []
         self._arrival_s: list[float] = columns.arrival_s.tolist()
         self._profile: list[int] = columns.profile.tolist()
@@ -108,12 +111,26 @@ class World:
         self.now_s, self._back = now_s, back
         joined = columns.arrived | columns.ended | (columns.attempts > 0)
         self._to_come = [row for row in self._to_come if not joined[row]]
+        if self._held:
+            self._held.restore(
+                ended=np.flatnonzero(columns.ended).tolist(), joined=np.flatnonzero(joined & ~columns.ended).tolist()
+            )
+            self._take_up_held()
         running = np.flatnonzero(columns.held_gpus > 0).tolist()
         self._ends = [(float(columns.next_s[row]), row) for row in running]
         heapify(self._ends)
         self.seats = grants_of(held)
         self.arrived = [row for row in columns.active.tolist() if row not in self.seats]
         self._lent = frozenset(np.flatnonzero(columns.lent).tolist())
+
+    def _take_up_held(self) -> None:
+        """Put the jobs that have come and may not join the line outside it again."""
+        come = [row for row in self._to_come if self._arrival_s[row] <= self.now_s]
+        self._to_come = self._to_come[: len(self._to_come) - len(come)]
+        for row in reversed(come):
+            if not self._hold(row, self.now_s):
+                self._joined_active_s[row] = self.columns.count(self.now_s, 1)
+                heappush(self._back, (self.now_s, row))
 
     def next_arrival_s(self) -> float:
         """Return when the next job joins the line, +inf for never."""
@@ -148,11 +165,33 @@ class World:
             columns.settle(row, at_s)
         else:
             row = self._to_come.pop()
+            if self._held and self._hold(row, at_s):
+                return
             self._joined_active_s[row] = columns.count(at_s, 1)
         self._arrived[row] = True
         self.arrived.append(row)
         if self._tally:
             self._tally.arrived(row, at_s)
+
+    def _hold(self, row: int, at_s: float) -> bool:
+        """Keep a job that has come outside the line if it may not join; return whether."""
+        reason = self._held.arrive(row) if self._held else None
+        if reason is None:
+            return False
+        if self._tally:
+            self._tally.held(row, reason, at_s)
+        return True
+
+    def _let_in(self, ended: int, at_s: float) -> None:
+        """Let in who waited for this job to end."""
+        assert self._held is not None
+        joining, at_door = self._held.end(ended)
+        for row in joining:
+            self._joined_active_s[row] = self.columns.count(at_s, 1)
+            heappush(self._back, (at_s, row))
+        if self._tally:
+            for row in at_door:
+                self._tally.held(row, WaitReason.ARRAY_LIMIT, at_s)
 
     def _stop_by_itself(self, row: int, at_s: float) -> None:
         """Take a job off its seats whose work is done or whose attempt failed."""
@@ -199,6 +238,8 @@ class World:
     def _leave(self, row: int, at_s: float) -> None:
         self._ended[row] = True
         self._left_active_s[row] = self.columns.count(at_s, -1)
+        if self._held:
+            self._let_in(row, at_s)
 
     def _fail(self, row: int, at_s: float) -> None:
         columns, job = self.columns, self._jobs[row]

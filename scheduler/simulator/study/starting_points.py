@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.core.model.holds import holds_from, holds_json
 from scheduler.core.model.profile import Profile
 from scheduler.core.model.tables import JobTable, Placements, QueueTable, ServerTable, Snapshot
 from scheduler.simulator.draws import Draws
@@ -174,6 +175,7 @@ def snapshot_to_json(snapshot: Snapshot) -> Json:
         "now_s": snapshot.now_s,
         "jobs": columns_to_json(snapshot.jobs),
         "held": columns_to_json(snapshot.held),
+        "holds": holds_json(snapshot.arrays, snapshot.after),
     }
 
 
@@ -205,6 +207,7 @@ def _from_snapshot(base: Mapping[str, Any], variant: Variant, servers: ServerTab
         servers=kept,
         queues=queues_with(queues, names, variant.quotas),
         held=_on(held, len(kept)),
+        **holds_from(source.get("holds", {})),
     )
     trace = Trace(format="snapshot", source=source["text"], jobs=jobs_of(snapshot, left_s, source["names"]))
     if not trace.jobs:

@@ -16,6 +16,8 @@ import numpy as np
 from django.db.models import Count, Q
 
 from scheduler.core.operations.time_left import time_left_s
+from scheduler.core.spec.depends_on import Dependency, read_depends_on
+from scheduler.core.spec.reading import FieldReader
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Attempt, Cluster, Job, Round
 from scheduler.selectors.rows import FidelityRow, Json
@@ -29,6 +31,7 @@ MOST_JOBS = 200_000
 _LEAST_S = 1.0
 _COLUMNS = (
     *("pk", "name", "queue_id", "owner_id", "num_gpus", "priority", "submitted_at", "ended_at", "executed_s"),
+    *("number", "array_number", "array_index", "array_most", "spec__depends_on"),
     *("step", "total_steps", "steps_per_s", "spec__resources__max_servers"),
 )
 
@@ -62,6 +65,9 @@ class _PastJob:
         ran_s: The same since its submission.
         left_s: Of a job that goes on: what is left by its own report; +inf where it has not told.
         is_open: Whether it goes on.
+        number: Of the job.
+        after: What it waited for, as its spec says.
+        array, array_index, array_most: Of a job of an array: its number, the own index, and jobs at work at once.
     """
 
     name: str
@@ -76,6 +82,11 @@ class _PastJob:
     ran_s: float
     left_s: float
     is_open: bool
+    number: int
+    after: tuple[Dependency, ...]
+    array: int
+    array_index: int
+    array_most: int
 
 
 def past_base(*, since: datetime, until: datetime, at: datetime) -> PastWindow:
@@ -88,7 +99,10 @@ def past_base(*, since: datetime, until: datetime, at: datetime) -> PastWindow:
     if not len(tables.servers):
         raise BadInput("No server of this cluster is up.")
     row_of = {pk: row for row, pk in enumerate(tables.queues.queue_id.tolist())}
-    lived = sorted(_lived(row_of, since=since, until=until, at=at), key=lambda one: (one.begin_s, one.name))
+    lived = sorted(
+        _lived(row_of, since=since, until=until, at=at),
+        key=lambda one: (one.begin_s, one.array, one.array_index, one.name),
+    )
     text = f"{len(lived):,} jobs of {since:%-d %b %H:%M} to {until:%-d %b %H:%M} UTC"
     queues = queues_json(tables.queues)
     source = {"kind": "jobs", "text": text, "queues": queues["names"], "ended": ended_rows(tables.queues)}
@@ -147,7 +161,8 @@ def _lived(row_of: dict[int, int], *, since: datetime, until: datetime, at: date
     open_s = _open_run_s(at)
     found = []
     for row in jobs.values_list(*_COLUMNS).iterator(2_000):
-        pk, name, queue, owner, gpus, priority, submitted_at, ended_at, executed_s, *told, max_servers = row
+        pk, name, queue, owner, gpus, priority, submitted_at, ended_at, executed_s, *more = row
+        number, array, array_index, array_most, depends_on, *told, max_servers = more
         step, total_steps, steps_per_s = told
         ran_s = executed_s + (open_s.get(pk, 0.0) if ended_at is None else 0.0)
         run_s = ran_s - (before_s.get(pk, 0.0) if submitted_at < since else 0.0)
@@ -167,6 +182,11 @@ def _lived(row_of: dict[int, int], *, since: datetime, until: datetime, at: date
                 ran_s=ran_s,
                 left_s=time_left_s(step=step, total_steps=total_steps, steps_per_s=steps_per_s),
                 is_open=ended_at is None,
+                number=number,
+                after=read_depends_on(FieldReader(), depends_on),
+                array=array or 0,
+                array_index=array_index or 0,
+                array_most=array_most,
             )
         )
     return found
@@ -192,7 +212,13 @@ def _open_run_s(at: datetime) -> dict[str, float]:
 
 
 def _jobs_json(lived: Sequence[_PastJob]) -> Json:
-    """Return the jobs as a replay reads them, and what is known of those that go on."""
+    """Return the jobs as a replay reads them, and what is known of those that go on.
+
+    What a job waited for ended as it asked, or it would not be here: in a replay it waits for the end alone.
+    """
+    of_array: dict[int, list[int]] = defaultdict(list)
+    for one in lived:
+        of_array[one.array].append(one.number)
     jobs = [
         {
             "arrival_s": one.begin_s,
@@ -203,6 +229,14 @@ def _jobs_json(lived: Sequence[_PastJob]) -> Json:
             "priority": one.priority,
             "max_servers": one.max_servers,
             "name": one.name,
+            "number": one.number,
+            "after": [
+                number
+                for other in one.after
+                for number in (of_array[other.number] if other.is_array else [other.number])
+            ],
+            "array": one.array,
+            "array_most": one.array_most,
         }
         for one in lived
     ]
