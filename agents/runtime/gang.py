@@ -69,6 +69,7 @@ class Gang:
         self.pause_s = 0.0
         self._place, self._debounce_s = place, debounce_s
         self._meeting: Meeting | None = None
+        self._group: dist.ProcessGroup | None = None  # by which the ranks agree and hand over; None = the default one
         self._leader: Leader | None = None
         self._next_group = 0
 
@@ -76,6 +77,11 @@ class Gang:
     def is_leader(self) -> bool:
         """Return whether this rank writes checkpoints."""
         return self.rank == 0
+
+    @property
+    def tells(self) -> bool:
+        """Return whether this rank has a report file of its own."""
+        return True
 
     @property
     def version(self) -> int | None:
@@ -220,13 +226,18 @@ class Gang:
         if self.size == 1:
             return
         try:
-            dist.broadcast(tensor, src=0)
+            dist.broadcast(tensor, src=0, group=self._group)
         except RuntimeError as error:
             _broken("a rank is gone", error)
 
-    def _all_reduce(self, tensor: Tensor, operation: Any) -> None:  # an enumeration that torch does not type
+    def _all_reduce(
+        self,
+        tensor: Tensor,
+        operation: Any,  # an enumeration that torch does not type
+        group: dist.ProcessGroup | None = None,
+    ) -> None:
         try:
-            dist.all_reduce(tensor, operation)
+            dist.all_reduce(tensor, operation, group)
         except RuntimeError as error:
             _broken("a rank is gone", error)
 

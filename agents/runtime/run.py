@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsFloat, TypeVar
 
 from agents.runtime.cache.reading import cached_frac
@@ -61,22 +62,23 @@ class Run:
         self._total_steps = total_steps
         self._gang, self._is_in_gang, self._told_version = gang, False, -1
         self._checkpoint_every_s, self._checkpoint_every_steps = checkpoint_every_s, checkpoint_every_steps
-        self._prints = job.report_file is None and not quiet
+        self._prints = job.report_file is None and not quiet and (gang is None or gang.is_leader)
         self._every_s = PRINT_EVERY_S if job.report_file is None else REPORT_EVERY_S
         self._checkpoint_dir, self._resume_file = job.checkpoint_dir, job.resume_file
         self._clock = clock
-        self._reports = ReportFile(job.report_file)
+        self._reports = ReportFile(job.report_file if gang is None or gang.tells else None)
         self._requests = RequestFile(job.request_file)
         self._granted = Granted(job.grant_file, self._reports, clock=clock)
         self._stop = StopSignal()
         self._capture: Callable[[], Mapping[str, Any]] | None = None
+        self._captures_everywhere = False
         self._step = 0
         self._loss: SupportsFloat | None = None
         self._rate: Rate | None = None  # set when training begins
         self._reported_s = self._checkpointed_s = 0.0
         self._cached_s = -CACHED_EVERY_S
         self._cached_frac: float | None = None  # share of the datasets that is in memory
-        self._saved: tuple[int, str] | None = None
+        self._saved: tuple[int, str] | None = None  # step and name; in a gang the leader alone has a name
         _use_granted_cores(job.num_cpus)
 
     @property
@@ -84,9 +86,19 @@ class Run:
         """How many steps are done, those of earlier attempts included."""
         return self._step
 
-    def on_checkpoint(self, capture: Capture) -> Capture:
-        """Say what goes into a checkpoint. ``capture`` is called between two steps; also usable as a decorator."""
-        self._capture = capture
+    @property
+    def saved_step(self) -> int | None:
+        """Return at which step the newest checkpoint was written that this attempt wrote or began with."""
+        return None if self._saved is None else self._saved[0]
+
+    def on_checkpoint(self, capture: Capture, *, every_rank: bool = False) -> Capture:
+        """Say what goes into a checkpoint. ``capture`` is called between two steps; also usable as a decorator.
+
+        Args:
+            capture: Returns the state.
+            every_rank: In a gang all ranks call it, at the same boundary; what it returns in the leader is kept.
+        """
+        self._capture, self._captures_everywhere = capture, every_rank
         return capture
 
     def resume(self) -> State | None:
@@ -102,6 +114,8 @@ class Run:
         if begin is None:
             self._leave_gang()
         self._step = begin["step"]
+        if not self._gang.is_leader and begin["is_saved"]:
+            self._saved = (self._step, "")
         state: State | None = begin["state"]
         return state
 
@@ -139,7 +153,7 @@ class Run:
         self._begin()
         self._step += 1
         if self._step == self._total_steps:
-            self._complete()
+            self.complete()
             return
         self._answer(is_step=True)
 
@@ -156,21 +170,40 @@ class Run:
         if not self._is_done():
             self._answer(is_step=False)
 
+    def ask(self, step: int, *, total_steps: int | None = None) -> Request | None:
+        """Do what is due but saving and leaving: for a framework that counts and saves by itself (``adapters``).
+
+        Args:
+            step: Steps that it has done. The same again counts none, as in ``poll``.
+            total_steps: Those of the whole training.
+        Returns:
+            "stop": save, then ``leave``; "checkpoint": save; the same in all ranks.
+        """
+        is_step, self._step, self._total_steps = step != self._step, step, total_steps
+        self._begin()
+        return self._asked(is_step=is_step)
+
     def _answer(self, *, is_step: bool) -> None:
         """Report, and do what is asked or due."""
+        request = self._asked(is_step=is_step)
+        if request == "stop":
+            self.leave()
+        if request == "checkpoint":
+            self.checkpoint()
+        if self._gang is not None:
+            self._follow_gang(self._gang)
+
+    def _asked(self, *, is_step: bool) -> Request | None:
+        """Report, leave the devices if asked, and return what all ranks are to do: stop, checkpoint, or go on."""
         now_s = self._clock()
         self._granted.boundary(now_s, alone=self._gang is None or self._gang.size == 1, is_step=is_step)
         if now_s - self._reported_s >= self._every_s:
             self._report_progress(now_s)
-        request = self._agreed(self._requests.poll())
-        if request == "park":
-            request = self._park()
-        if self._stop.received or request == "stop":
-            self._end_stopped()
-        if request == "checkpoint" or self._checkpoint_due(now_s, is_step=is_step):
-            self.checkpoint()
-        if self._gang is not None:
-            self._follow_gang(self._gang)
+        request = self._requests.poll()
+        if request is None and self._checkpoint_due(now_s, is_step=is_step):
+            request = "checkpoint"
+        request = self._agreed(request)
+        return self._park() if request == "park" else request
 
     def report(self, *, loss: SupportsFloat | None) -> None:
         """Note the loss of the present step. It goes out with the progress, about twice a second; cheap at every step.
@@ -190,24 +223,33 @@ class Run:
             StateUnsavable: The state holds something that could not be loaded again: a mistake in the script.
         """
         self._checkpointed_s = self._clock()
-        if self._gang is not None and not self._gang.is_leader:
-            return None
+        is_leader = self._gang is None or self._gang.is_leader
         if self._saved is None or self._saved[0] != self._step:
-            if self._checkpoint_dir is None:
+            if self._checkpoint_dir is None or not (is_leader or self._captures_everywhere):
                 return None
             if self._capture is None:
                 self._checkpoint_failed("the script gave no on_checkpoint")
                 return None
             state = self._capture()
-            try:
-                self._saved = (self._step, checkpoint_save(self._checkpoint_dir, step=self._step, state=state))
-            except OSError as error:
-                self._checkpoint_failed(str(error))
+            name = self._write(self._checkpoint_dir, state) if is_leader else ""
+            if self._gang is not None and self._captures_everywhere and any(self._gang.agree([name is None])):
+                return None  # all capture again next time
+            if name is None:
                 return None
+            self._saved = (self._step, name)
             self._checkpointed_s = self._clock()
         step, name = self._saved
+        if not is_leader:
+            return None
         self._reports.send("checkpoint", name=name, step=step)
         return name
+
+    def _write(self, directory: Path, state: Mapping[str, Any]) -> str | None:
+        try:
+            return checkpoint_save(directory, step=self._step, state=state)
+        except OSError as error:
+            self._checkpoint_failed(str(error))
+            return None
 
     def _checkpoint_failed(self, detail: str) -> None:
         say(f"no checkpoint at step {self._step}: {detail}")
@@ -230,7 +272,7 @@ class Run:
         self._reported_s = self._checkpointed_s = now_s
         self._reports.send("started", step=self._step, total_steps=self._total_steps)
         if self._is_done():
-            self._complete()
+            self.complete()
             return
         self._stop.install()
         if self._gang is not None:
@@ -240,7 +282,7 @@ class Run:
         if request == "park":
             request = self._park()
         if request == "stop":
-            self._end_stopped()
+            self.leave()
         if request == "checkpoint":
             self.checkpoint()
 
@@ -268,9 +310,10 @@ class Run:
 
     def _agreed(self, request: Request | None) -> Request | None:
         """Return what all ranks do at this boundary: the strongest wish that any of them was told."""
+        is_stopped = self._stop.received or request == "stop"
         if self._gang is None:
-            return request
-        wishes = [self._stop.received or request == "stop", request == "park", request == "checkpoint"]
+            return "stop" if is_stopped else request
+        wishes = [is_stopped, request == "park", request == "checkpoint"]
         agreed = zip(WISHES, self._gang.agree(wishes), strict=True)
         return next((wish for wish, is_wanted in agreed if is_wanted), None)
 
@@ -286,12 +329,12 @@ class Run:
 
     def _first_handover(self) -> dict[str, Any]:
         state = self._load()
-        return {"step": self._step, "state": state}
+        return {"step": self._step, "state": state, "is_saved": self._saved is not None}
 
     def _handover(self) -> dict[str, Any]:
         if self._capture is None:
             raise RuntimeMisuse("a gang can take in new ranks only if the script gives on_checkpoint")
-        return {"step": self._step, "state": dict(self._capture())}
+        return {"step": self._step, "state": dict(self._capture()), "is_saved": False}
 
     def _is_asked_to_stop(self) -> bool:
         return self._requests.poll() == "stop"
@@ -305,19 +348,23 @@ class Run:
     def _is_done(self) -> bool:
         return self._total_steps is not None and self._step >= self._total_steps
 
-    def _complete(self) -> None:
+    def complete(self, *, saves: bool = True) -> None:
+        """Say that the last step is done. Only for a framework that knows it; ``steps`` and ``boundary`` do it."""
         # What the script does after its last step has no boundary: from here SIGTERM ends it at once, and a later
         # attempt starts from this checkpoint.
         self._stop.remove()
         self._report_progress(self._clock())
-        if self._capture is not None:
+        if saves and self._capture is not None:
             self.checkpoint()
         self._reports.send("completed", step=self._step)
 
-    def _end_stopped(self) -> None:
+    def leave(self) -> NoReturn:
+        """End the process as one that was asked to, with a checkpoint of the present step."""
         self._report_progress(self._clock())
         if self._step > 0:
             self.checkpoint()
+        if self._gang is not None:
+            self._gang.agree([True])  # nothing ends a rank that still saves because another one has gone
         self._reports.send("stopped", step=self._step)
         self._stop.remove()
         raise SystemExit(EXIT_STOPPED)

@@ -37,7 +37,7 @@ def capture(model: torch.nn.Module, **parts: Stateful) -> dict[str, Any]:
     return {
         "model": model.state_dict(),
         "parts": {name: part.state_dict() for name, part in parts.items()},
-        "random": _capture_random(),
+        "random": capture_random(),
     }
 
 
@@ -58,10 +58,11 @@ def restore(state: dict[str, Any] | None, model: torch.nn.Module, **parts: State
     model.load_state_dict(state["model"])
     for name, part in parts.items():
         part.load_state_dict(state["parts"][name])
-    _restore_random(state["random"])
+    restore_random(state["random"])
 
 
-def _capture_random() -> dict[str, Any]:
+def capture_random() -> dict[str, Any]:
+    """Return the random numbers of torch, CUDA, Python and, if it is in use, numpy."""
     state: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
     numpy = sys.modules.get("numpy")
     if numpy is not None:
@@ -72,7 +73,8 @@ def _capture_random() -> dict[str, Any]:
     return state
 
 
-def _restore_random(state: dict[str, Any]) -> None:
+def restore_random(state: dict[str, Any]) -> None:
+    """Go on with them."""
     torch.set_rng_state(state["torch"])
     random.setstate(state["python"])
     numpy = sys.modules.get("numpy")

@@ -348,6 +348,32 @@ def test_poll_saves_by_time(job: JobFolder) -> None:
     assert {report["step"] for report in job.reports("checkpoint")} == {1}
 
 
+def test_framework_is_told_what_to_do_and_does_it_itself(job: JobFolder) -> None:
+    """It counts, saves and ends; the run says when, and notes what was saved."""
+    clock, folder = SteppingClock(), [""]
+    run = make_run(job, clock, total_steps=None, checkpoint_every_s=30.0)
+    run.on_checkpoint(lambda: {"folder": folder[0]})
+    told = []
+    for step in range(8):
+        clock.now_s += 10.0
+        if step == 6:
+            job.ask(1, "stop")
+        told.append(asked := run.ask(step, total_steps=50))
+        if asked is not None:
+            folder[0] = f"out-{step}"
+            run.checkpoint()
+        if asked == "stop":
+            break
+    with pytest.raises(SystemExit) as ended:
+        run.leave()
+
+    assert told == [None, None, None, "checkpoint", None, None, "stop"]
+    assert ended.value.code == EXIT_STOPPED
+    assert [report["step"] for report in job.reports("checkpoint")] == [3, 6, 6]
+    assert job.reports("started") == [{"event": "started", "step": 0, "total_steps": 50}]
+    assert job.checkpoints()[-1].name.startswith("step-000006-")
+
+
 def test_run_that_was_complete_trains_nothing_more(job: JobFolder, tmp_path: Path) -> None:
     """An attempt that died after its last step completes at once when it is started again."""
     run = make_run(job)
