@@ -36,6 +36,7 @@ _READS: dict[str, tuple[str, str]] = {
 _TABS: dict[str, tuple[str, str]] = {
     "why": ("jobs/{job}/explain", "explain {job}"),
     "logs": ("jobs/{job}/logs", "logs {job}"),
+    "files": ("jobs/{job}/files", "files ls {job}"),
     "metrics": ("jobs/{job}/series", ""),
     "placement": ("jobs/{job}/placement", ""),
     "events": ("jobs/{job}/events", ""),

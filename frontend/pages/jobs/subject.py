@@ -16,6 +16,7 @@ from scheduler.core.model.lifecycle import HOLDING, TERMINAL, JobState
 from scheduler.models import Job
 from scheduler.selectors.cluster.rows import ServerRow
 from scheduler.selectors.cluster.servers import device_kinds, server_list
+from scheduler.selectors.files.survey import Survey, job_survey
 from scheduler.selectors.jobs.listing import job_detail, job_explain, job_series, job_timeline
 from scheduler.selectors.jobs.profile_rows import ProfileDetail
 from scheduler.selectors.jobs.profiles import profile_detail
@@ -23,6 +24,7 @@ from scheduler.selectors.jobs.reason_rows import Explanation
 from scheduler.selectors.jobs.rows import JobDetail, RunRow, TimelineRow
 from scheduler.selectors.visibility import require_job
 
+FEW_FILES, MOST_FILES = 1_000, 20_000
 _GPU_WORD = re.compile(r"(?<![\w-])GPU(s?)(?![\w-])")
 
 
@@ -103,6 +105,22 @@ class Subject:
             return profile_detail(self.request.user, self.job.profile.fingerprint)
         except NotFound:
             return None
+
+    @cached_property
+    def few_files(self) -> tuple[Survey, str]:
+        """Return its files where they are few, looked at on every tab, and why there are none."""
+        return self._survey(FEW_FILES)
+
+    @cached_property
+    def files(self) -> tuple[Survey, str]:
+        """Return its files, up to a limit, and why there are none."""
+        return self.few_files if self.few_files[0].is_whole else self._survey(MOST_FILES)
+
+    def _survey(self, most: int) -> tuple[Survey, str]:
+        try:
+            return job_survey(self.job, most=most), ""
+        except NotFound as missing:
+            return Survey(), str(missing)
 
     @property
     def state(self) -> JobState:

@@ -15,6 +15,8 @@ from scheduler.selectors.times import iso
 
 # A job may have filled a folder with names: so many are looked at, whatever there are.
 NAMES_LISTED = 200_000
+# So many are looked at one by one for their times.
+NAMES_SORTED = 5_000
 
 
 def folder_list(job: Job, path: str = "", *, limit: int, after: str = "") -> FolderRow:
@@ -43,6 +45,26 @@ def _part(folder: int, parts: tuple[str, ...], limit: int, begin: str) -> Folder
     rows = [file_row((*parts, name), status) for name in names[:limit] if (status := status_of(folder, name))]
     last = name_shown(names[limit - 1]) if len(names) > limit else None
     return {"path": path_shown(parts), "results": rows, "next": last, "reason": ""}
+
+
+def folder_newest(job: Job, path: str, *, most: int) -> tuple[list[FileRow], int]:
+    """Return folders, then files, the newest first, and how many more there are; a very large folder by name.
+
+    Raises:
+        NotFound: There is no such folder, or the job has no files.
+    """
+    parts = path_parts(path)
+    with job_files(job) as files:
+        folder = files.folder(parts)
+        try:
+            names = list(names_in(folder))
+            if len(names) > NAMES_SORTED:
+                return _part(folder, parts, most, "")["results"], len(names) - most
+            found = [((*parts, name), status) for name in names if (status := status_of(folder, name))]
+        finally:
+            os.close(folder)
+    found.sort(key=lambda one: (not stat.S_ISDIR(one[1].st_mode), -one[1].st_mtime, one[0]))
+    return [file_row(*one) for one in found[:most]], max(0, len(found) - most)
 
 
 def names_in(folder: int) -> Iterator[str]:

@@ -5,9 +5,10 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from scheduler.models import Job
 from scheduler.selectors.files.listing import NAMES_LISTED, kind_of, names_in, status_of
 from scheduler.selectors.files.names import MOST_DEPTH
-from scheduler.selectors.files.opening import FOLDER_FLAGS, JobFiles
+from scheduler.selectors.files.opening import FOLDER_FLAGS, JobFiles, job_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +81,19 @@ def _level(fd: int, parts: tuple[str, ...], room: int) -> _Level:
 
 @dataclass(slots=True)
 class Sum:
-    """Files below a folder."""
+    """Files below a folder, all levels."""
 
     files: int = 0
     num_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One file. ``changed_s`` is in seconds since 1970, and whatever the job has set."""
+
+    parts: tuple[str, ...]
+    num_bytes: int
+    changed_s: float
 
 
 @dataclass(slots=True)
@@ -91,14 +101,13 @@ class Survey:
     """What a walk found.
 
     Attributes:
-        folders: Sums by folder, all levels below it included; the directory itself is ``()``.
-        newest: The file that was written last, and when (seconds since 1970).
+        files: All files, in order of their paths.
+        folders: Sums by folder; the directory itself is ``()``.
         is_whole: Whether all was looked at; else the numbers are the least that it may be.
     """
 
+    files: list[Seen] = field(default_factory=list)
     folders: dict[tuple[str, ...], Sum] = field(default_factory=lambda: {(): Sum()})
-    newest: tuple[str, ...] = ()
-    newest_s: float = 0.0
     is_whole: bool = True
 
     @property
@@ -106,22 +115,32 @@ class Survey:
         """Return the sum of everything."""
         return self.folders[()]
 
+    @property
+    def newest(self) -> Seen | None:
+        """Return the file that was written last."""
+        return max(self.files, key=lambda seen: seen.changed_s, default=None)
+
 
 def survey(files: JobFiles, *, most: int) -> Survey:
     """Count the files of a job, looking at ``most`` names at most."""
     found = Survey()
-    for seen, one in enumerate(walk(files)):
-        if seen >= most:
+    for number, one in enumerate(walk(files)):
+        if number >= most:
             found.is_whole = False
             break
         if one.kind == "folder":
             found.folders[one.parts] = Sum()
             found.is_whole &= not one.closed
         elif one.kind == "file":
+            found.files.append(Seen(one.parts, one.status.st_size, one.status.st_mtime))
             for depth in range(len(one.parts)):
                 above = found.folders[one.parts[:depth]]
                 above.files += 1
                 above.num_bytes += one.status.st_size
-            if one.status.st_mtime > found.newest_s:
-                found.newest, found.newest_s = one.parts, one.status.st_mtime
     return found
+
+
+def job_survey(job: Job, *, most: int) -> Survey:
+    """Count the files of a job by its directory. Raises NotFound, with why there are none."""
+    with job_files(job) as files:
+        return survey(files, most=most)

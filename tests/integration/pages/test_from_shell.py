@@ -35,7 +35,7 @@ PATHS = (
 )
 SOON = {"member", "lead", "admin"}  # the others are tried by the long tests
 SOME_ROLES = [pytest.param(role, marks=[] if role in SOON else [pytest.mark.long]) for role in ROLES]
-TABS = ("", "/why", "/logs", "/metrics", "/placement", "/events", "/attempts")
+TABS = ("", "/why", "/logs", "/files", "/metrics", "/placement", "/events", "/attempts")
 
 
 @pytest.fixture

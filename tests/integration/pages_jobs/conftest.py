@@ -20,7 +20,7 @@ from scheduler.models.queue import Role
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.factories import job_make, member_make, queue_make, sample_make, server_make, user_make
 
-TABS = ("", "/why", "/logs", "/metrics", "/placement", "/profile", "/events", "/spec", "/attempts")
+TABS = ("", "/why", "/logs", "/files", "/metrics", "/placement", "/profile", "/events", "/spec", "/attempts")
 
 
 class _Page(HTMLParser):

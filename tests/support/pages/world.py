@@ -1,5 +1,6 @@
 """A cluster with something of everything, for tests that look at all pages, and one without anything."""
 
+import base64
 import json
 from datetime import timedelta
 from pathlib import Path
@@ -18,10 +19,21 @@ from scheduler.whatif.scenarios.bases import base_read
 from tests.integration.api.conftest import World, world_make
 from tests.support.pages.routes import page_path, page_patterns
 from tests.support.rows.factories import job_make, sample_make
+from tests.support.rows.files import file_write
 
 LOG = (
     "".join(f"step {step} loss {3 - step / 100:.2f}\n" for step in range(200)) + "\x1b[31mERROR\x1b[0m out of memory\n"
 )
+
+PIXEL = base64.b64decode(
+    b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
+)
+FILES = {
+    "out/last.pt": b"weights" * 100,
+    "out/samples.png": PIXEL,
+    "out/deep/two\nlines.txt": b"odd",
+    "metrics.json": b'{"loss": 0.5}\n',
+}
 
 
 class Silent(child.ProgressWriter):
@@ -54,6 +66,8 @@ def full_world(folder: Path) -> World:
     log = Path(settings.SHARED_DIR) / "attempts" / world.job.attempts.get().pk / f"log.{0:020d}"
     log.parent.mkdir(parents=True)
     log.write_text(LOG)
+    for path, content in FILES.items():
+        file_write(world.job, path, content)
     _answer(world.asked, folder)
     cluster_row()
     Cluster.objects.update(round_number=1, round_finished_at=now)

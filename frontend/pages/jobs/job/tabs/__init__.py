@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from frontend.pages.jobs.job.tabs import attempts, events, logs, metrics, overview, placement, profile, spec, why
+from frontend.pages.jobs.job.tabs import attempts, events, files, logs, metrics, overview, placement, profile, spec, why
 from frontend.pages.jobs.subject import Subject
 
 
@@ -29,6 +29,7 @@ TABS: dict[str, Tab] = {
         Tab(key="overview", label="Overview", context=overview.context),
         Tab(key="why", label="Why and when", context=why.context),
         Tab(key="logs", label="Logs", context=logs.context),
+        Tab(key="files", label="Files", context=files.context, count=files.count),
         Tab(key="metrics", label="Metrics", context=metrics.context),
         Tab(key="placement", label="Placement", context=placement.context),
         Tab(key="profile", label="Profile", context=profile.context),

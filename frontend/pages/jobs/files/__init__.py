@@ -1,0 +1,1 @@
+"""Parts of the files tab; see README.md."""

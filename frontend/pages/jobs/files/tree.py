@@ -1,0 +1,124 @@
+"""The rows of the tree: folders first, then the newest; an open folder is followed by what is in it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from frontend.components.formats import counted
+from frontend.components.times import as_time
+from frontend.pages.jobs.files.view import View
+from scheduler.core.model.errors import NotFound
+from scheduler.models import Job
+from scheduler.selectors.files.listing import folder_newest
+from scheduler.selectors.files.names import path_shown
+from scheduler.selectors.files.pictures import SUFFIXES
+from scheduler.selectors.files.rows import FileRow
+from scheduler.selectors.files.survey import Survey
+
+ROWS_AT_FIRST = 200
+ROWS_OF_ALL = 5_000
+# Folders are open at first as long as all that is shown fits on a screen.
+ROWS_OPEN = 14
+ICONS = {"folder": "folder", "link": "link", "other": "ban"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeRow:
+    """One line of the tree.
+
+    Attributes:
+        level: 1 for what lies in the directory itself.
+        href: Opens or closes a folder, shows a file, or shows the rest of a folder; empty for what is never opened.
+        is_open: Of a folder; None for what is none.
+        note: Beside the name.
+        rest: How many are not shown; of the line that says so alone.
+    """
+
+    level: int
+    name: str
+    path: str
+    icon: str
+    href: str
+    size_bytes: int | None = None
+    at: datetime | None = None
+    is_open: bool | None = None
+    is_shown: bool = False
+    download: str = ""
+    note: str = ""
+    rest: int = 0
+
+
+def opened_at_first(job: Job, survey: Survey) -> list[str]:
+    """Return the folders that are open when a page is opened: small ones, while all fits."""
+    top, _ = _listed(job, "", most=ROWS_OPEN)
+    room = ROWS_OPEN - len(top)
+    opened = []
+    for row in top:
+        within = sum(1 for parts in (*survey.folders, *(seen.parts for seen in survey.files)) if _is_in(parts, row))
+        if row["kind"] == "folder" and 0 < within <= room:
+            opened.append(row["path"])
+            room -= within
+    return opened
+
+
+def _is_in(parts: tuple[str, ...], folder: FileRow) -> bool:
+    return bool(parts) and path_shown(parts[:-1]) == folder["path"]
+
+
+def tree_rows(job: Job, survey: Survey, view: View, path: str = "", level: int = 1) -> Iterator[TreeRow]:
+    """Yield the lines of a folder and of the open folders in it."""
+    found, rest = _listed(job, path, most=ROWS_OF_ALL if path and path == view.whole else ROWS_AT_FIRST)
+    sums = {path_shown(parts): one for parts, one in survey.folders.items()}
+    for row in found:
+        within = sums.get(row["path"]) if row["kind"] == "folder" else None
+        is_open = row["kind"] == "folder" and row["path"] in (view.opened or ())
+        yield TreeRow(
+            level=level,
+            name=row["name"],
+            path=row["path"],
+            icon=_icon(row),
+            href=_href(row, view),
+            size_bytes=within.num_bytes if within else row["size_bytes"],
+            at=as_time(row["changed_at"]),
+            is_open=is_open if row["kind"] == "folder" else None,
+            is_shown=row["path"] in (view.shown or ()),
+            download=_download(row, view),
+            note=counted(within.files, "file") if within else {"link": "a link, not followed"}.get(row["kind"], ""),
+        )
+        if is_open:
+            yield from tree_rows(job, survey, view, row["path"], level + 1)
+    if rest:
+        yield TreeRow(level=level, name="", path=path, icon="", href=view.all_of(path), rest=rest)
+
+
+def _listed(job: Job, path: str, *, most: int) -> tuple[list[FileRow], int]:
+    try:
+        return folder_newest(job, path, most=most)
+    except NotFound:  # it went away since the list above it was made
+        return [], 0
+
+
+def _icon(row: FileRow) -> str:
+    if row["kind"] != "file":
+        return ICONS[row["kind"]]
+    name = row["name"].lower()
+    return "image" if name.endswith(SUFFIXES) else "file-text" if is_text_name(name) else "file"
+
+
+def _href(row: FileRow, view: View) -> str:
+    if row["kind"] == "folder":
+        return view.toggled(row["path"])
+    return view.showing(row["path"]) if row["kind"] == "file" else ""
+
+
+def _download(row: FileRow, view: View) -> str:
+    if row["kind"] == "folder":
+        return view.archive(row["path"])
+    return view.download(row["path"]) if row["kind"] == "file" else ""
+
+
+def is_text_name(name: str) -> bool:
+    """Return whether a file of this name is text, as far as names say."""
+    return name.lower().endswith(
+        (".json", ".jsonl", ".yaml", ".yml", ".txt", ".csv", ".tsv", ".log", ".md", ".py", ".sh", ".toml", ".ini")
+    )

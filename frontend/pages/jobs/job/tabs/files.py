@@ -1,0 +1,55 @@
+"""Files: what the job wrote into its directory, as a tree, with previews and downloads."""
+
+from typing import TypedDict
+
+from frontend.components.formats import data_size
+from frontend.pages.jobs.files.previews import Preview, preview_of, shown_at_first
+from frontend.pages.jobs.files.tiles import FileTile, tiles_of, title_of
+from frontend.pages.jobs.files.tree import TreeRow, opened_at_first, tree_rows
+from frontend.pages.jobs.files.view import View
+from frontend.pages.jobs.subject import Subject
+
+# Of a zip that takes longer than a browser should be trusted with, the command is told as well.
+LARGE_BYTES = 2**30
+
+
+class FilesTab(TypedDict):
+    """The variables of its template."""
+
+    reason: str
+    title: str
+    file_tiles: list[FileTile]
+    rows: list[TreeRow]
+    previews: list[Preview]
+    is_chosen: bool
+    back: str
+    zip_href: str
+    zip_size: str
+    command: str
+
+
+def count(subject: Subject) -> int | None:
+    """Return how many there are, where few enough to count them on every page."""
+    survey, _ = subject.few_files
+    return survey.all.files if survey.is_whole else None
+
+
+def context(subject: Subject) -> FilesTab:
+    """Return the variables of the template."""
+    survey, reason = subject.files
+    query = subject.request.GET
+    view = View.of(query, api=f"/api/v1/jobs/{subject.job.pk}")
+    view = view.settled(opened_at_first(subject.job, survey), shown_at_first(survey))
+    is_large = survey.all.num_bytes >= LARGE_BYTES
+    return {
+        "reason": reason,
+        "title": title_of(survey),
+        "file_tiles": tiles_of(subject, survey),
+        "rows": list(tree_rows(subject.job, survey, view)),
+        "previews": [preview_of(subject, survey, view, path) for path in view.shown or () if path],
+        "is_chosen": any(query.getlist("show")),
+        "back": view.without_previews(),
+        "zip_href": view.archive(),
+        "zip_size": f"{'' if survey.is_whole else 'more than '}{data_size(survey.all.num_bytes)}",
+        "command": f"clusterweb files get {subject.key}" if is_large else "",
+    }
