@@ -89,7 +89,7 @@ def _frame(request: HttpRequest) -> dict[str, object]:
         "claims": joined([server.name for server in servers if server.claimed_size]) if access.is_admin else "",
         "policy": f"{cluster.policy} · {cluster.locality} · {cluster.mechanism}",
         "round_s": settings.ROUND_S,
-        "device": device_word(server.device_kind for server in servers),
+        "device": device_word(server.told_device_kind for server in servers),
         "simulated": simulated_words(servers),
     }
 

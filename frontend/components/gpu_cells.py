@@ -6,11 +6,13 @@ Takes the rows of ``selectors.cluster.overview.gpu_map``. Templates draw a CPU s
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, tzinfo
 from functools import partial
 from itertools import takewhile
 
 from frontend.components.devices import device_word
-from frontend.components.formats import joined, number, percent
+from frontend.components.formats import clock, joined, number, percent
+from frontend.components.times import as_time
 from scheduler.selectors.cluster.rows import GpuRow, ServerRow
 
 IDLE_BELOW_FRAC = 0.05
@@ -21,7 +23,7 @@ class DeviceCell:
     """One device.
 
     Attributes:
-        css: Classes: ``free``, ``broken``, ``idle``, ``q<slot>`` or ``u<step>``.
+        css: Classes: ``free``, ``drained``, ``broken``, ``idle``, ``q<slot>`` or ``u<step>``.
         text: What stands in the cell; only in the map.
         icon: Icon instead of a text.
         title: The whole in words.
@@ -61,8 +63,13 @@ class ServerCells:
 
 
 def is_free(gpu: GpuRow) -> bool:
-    """Return whether a device may be given away now."""
+    """Return whether a device is healthy and no job holds it."""
     return bool(gpu["healthy"]) and not gpu["allocated"]
+
+
+def _unheld(state: str) -> str:
+    """Return what a device that no job holds is, on a server in a state."""
+    return "drained" if state == "draining" else "free"
 
 
 def is_idle(gpu: GpuRow) -> bool:
@@ -81,24 +88,25 @@ def _holder(gpu: GpuRow) -> str:
     return f"{job['name']} (J-{job['number']}, {gpu['queue']})" if job else "another queue"
 
 
-def _title(gpu: GpuRow, word: str) -> str:
+def _title(gpu: GpuRow, word: str, state: str) -> str:
     if not gpu["healthy"]:
         return f"{word} {gpu['index']} is broken{': ' + gpu['health_reason'] if gpu.get('health_reason') else ''}"
     if not gpu["allocated"]:
-        return f"{word} {gpu['index']} is free"
+        return f"{word} {gpu['index']} is {_unheld(state)}"
     measured = "" if gpu["utilization_frac"] is None else f", {percent(gpu['utilization_frac'])} used"
     return f"{word} {gpu['index']}: {_holder(gpu)}{measured}"
 
 
-def strip_cell(gpu: GpuRow, word: str) -> DeviceCell:
+def strip_cell(gpu: GpuRow, word: str, state: str) -> DeviceCell:
     """Return a cell of the strip: the colour says which queue holds it."""
-    css = "broken" if not gpu["healthy"] else "free" if not gpu["allocated"] else f"q{gpu.get('color_slot') or 0}"
-    return DeviceCell(index=gpu["index"], css=css, healthy=gpu["healthy"], title=_title(gpu, word))
+    held = f"q{gpu.get('color_slot') or 0}" if gpu["allocated"] else _unheld(state)
+    css = held if gpu["healthy"] else "broken"
+    return DeviceCell(index=gpu["index"], css=css, healthy=gpu["healthy"], title=_title(gpu, word, state))
 
 
-def map_cell(gpu: GpuRow, word: str, view: str) -> DeviceCell:
+def map_cell(gpu: GpuRow, word: str, view: str, state: str) -> DeviceCell:
     """Return a cell of the map, coloured by ``view``: utilization, queue, job or temperature."""
-    cell = partial(DeviceCell, index=gpu["index"], healthy=gpu["healthy"], title=_title(gpu, word))
+    cell = partial(DeviceCell, index=gpu["index"], healthy=gpu["healthy"], title=_title(gpu, word, state))
     if not gpu["healthy"]:
         return cell(css="broken", icon="x")
     idle = " idle" if is_idle(gpu) else ""
@@ -108,7 +116,7 @@ def map_cell(gpu: GpuRow, word: str, view: str) -> DeviceCell:
         tint = "free" if heat is None else f"u{utilization_step((heat - 30) / 60)}"
         return cell(css=tint, text=text)
     if not gpu["allocated"]:
-        return cell(css="free")
+        return cell(css=_unheld(state))
     if view in {"queue", "job"}:
         job = gpu.get("job")
         return cell(
@@ -132,7 +140,7 @@ def _label(row: ServerRow) -> str:
     gpus, word = row["gpus"], device_word([row["device_kind"]])
     free = sum(is_free(gpu) for gpu in gpus)
     broken = sum(not gpu["healthy"] for gpu in gpus)
-    parts = [f"{free} free"] + ([f"{broken} broken"] if broken else [])
+    parts = [f"{free} {_unheld(row['state'])}"] + ([f"{broken} broken"] if broken else [])
     return f"{row['name']}: {word.counted(len(gpus))}, {', '.join(parts)}"
 
 
@@ -151,7 +159,10 @@ def server_cells(rows: Sequence[ServerRow], *, view: str = "", selected: str = "
     made = []
     for row in rows:
         word = device_word([row["device_kind"]]).one
-        cells = [map_cell(gpu, word, view) if view else strip_cell(gpu, word) for gpu in row["gpus"]]
+        cells = [
+            map_cell(gpu, word, view, row["state"]) if view else strip_cell(gpu, word, row["state"])
+            for gpu in row["gpus"]
+        ]
         made.append(
             ServerCells(
                 id=row["id"],
@@ -185,13 +196,17 @@ def free_words(rows: Sequence[ServerRow], *, most: int = 3) -> str:
     return ", ".join(named + ([f"{number(rest)} elsewhere"] if rest else []))
 
 
-def draining_words(rows: Sequence[ServerRow]) -> str:
-    """Return where devices are free that may not be given away: ``8 on gpu-03, which takes no jobs``."""
-    draining = free_by_server(rows, state="draining")
-    if len(draining) == 1:
-        return f"{number(draining[0][1])} on {draining[0][0]}, which takes no jobs"
-    free = sum(count for _, count in draining)
-    return f"{number(free)} on {len(draining)} servers that take no jobs" if draining else ""
+def drained_words(rows: Sequence[ServerRow], now: datetime, zone: tzinfo) -> str:
+    """Return what no job may get, and since when: ``8 drained on gpu-03 since Sat 00:17``."""
+    drained = free_by_server(rows, state="draining")
+    since = {row["name"]: row["state_changed_at"] for row in rows}
+    if not drained:
+        return ""
+    first = clock(min(as_time(since[name]) for name, _ in drained), now, zone)
+    if len(drained) == 1:
+        return f"{number(drained[0][1])} drained on {drained[0][0]} since {first}"
+    count = sum(count for _, count in drained)
+    return f"{number(count)} drained on {len(drained)} servers, the first since {first}"
 
 
 def idle_words(rows: Sequence[ServerRow]) -> str:

@@ -60,6 +60,11 @@ class Server(models.Model):
         return self.name
 
     @property
+    def told_device_kind(self) -> str:
+        """Return its device kind; empty before its first report, which says what it has."""
+        return self.device_kind if self.last_report_at else ""
+
+    @property
     def is_simulated(self) -> bool:
         """Return whether its agent reports to be simulated: nothing on it is computed."""
         return self.agent_version.startswith(SIMULATED)

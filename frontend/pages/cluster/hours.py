@@ -19,6 +19,7 @@ LOOKS = {
     "idle": ("Held but idle", "q6", "A job holds it and uses less than 5 % of it."),
     "fragmented": ("Fragmented", "q8", "Free, while a job waits for as many in a better place."),
     "free": ("Free", "sunken", "No job holds it."),
+    "drained": ("Drained", "warn", "No job holds it; its server was taken out of use."),
     "broken": ("Broken", "border-ctl", "Out of order, or its server is lost."),
 }
 

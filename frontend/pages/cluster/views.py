@@ -105,7 +105,7 @@ def cluster(request: HttpRequest) -> HttpResponse:
         "servers": servers,
         "title": title,
         "soft": soft,
-        "state_line": state_line(servers),
+        "state_line": state_line(servers, until, zone),
         "view": view,
         "views": shown,
         "racks": _racks(cells),
@@ -162,7 +162,7 @@ def server(request: HttpRequest, server_id: str) -> HttpResponseBase:
     context = {
         "server": row,
         "device": device,
-        "title": server_title(row),
+        "title": server_title(row, until, zone),
         "tenants": tenants(row, cached=_cached(row, until)),
         "isolation": isolation_line(row["isolation"]),
         "mixing": mixing_line(row),

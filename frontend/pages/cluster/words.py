@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from datetime import datetime, tzinfo
 from typing import TypedDict
 
 from frontend.components.devices import DeviceWord, device_word
-from frontend.components.formats import counted, number
-from frontend.components.gpu_cells import free_by_server, idle_words, is_free, is_idle
+from frontend.components.formats import clock, counted, number
+from frontend.components.gpu_cells import drained_words, free_by_server, idle_words, is_free, is_idle
+from frontend.components.times import as_time
 from scheduler.selectors.cluster.rows import GpuRow, HolderRow, ServerRow
 
 # What keeps jobs apart, by the parts of a server's ``isolation``, in the order in which they are told.
@@ -77,9 +79,9 @@ def finding(servers: list[ServerRow]) -> tuple[str, str]:
     """Return the title of the cluster page: what is allocated, and how much of it sits idle."""
     device = device_word(server["device_kind"] for server in servers)
     gpus = [gpu for server in servers for gpu in server["gpus"]]
-    offered = [gpu for server in servers if server["state"] in {"up", "draining"} for gpu in server["gpus"]]
+    offered = [gpu for server in servers if server["state"] == "up" for gpu in server["gpus"]]
     allocated = sum(gpu["allocated"] for gpu in gpus)
-    usable = max(allocated, sum(gpu["healthy"] for gpu in offered))
+    usable = sum(gpu["allocated"] for gpu in gpus if gpu not in offered) + sum(gpu["healthy"] for gpu in offered)
     idle = sum(is_idle(gpu) for gpu in gpus)
     if not gpus:
         return "No server has reported yet", ""
@@ -88,8 +90,8 @@ def finding(servers: list[ServerRow]) -> tuple[str, str]:
     return f"{number(allocated)} of {device.counted(usable)} {verb} allocated", soft if allocated else ""
 
 
-def state_line(servers: list[ServerRow]) -> str:
-    """Return the grey line: servers by state, and where devices sit idle."""
+def state_line(servers: list[ServerRow], now: datetime, zone: tzinfo) -> str:
+    """Return the grey line: servers by state, what is drained, and where devices sit idle."""
     if not servers:
         return "Jobs may be submitted already; they start when a server has joined."
     racks = {server["rack"] for server in servers if server["rack"]}
@@ -97,8 +99,10 @@ def state_line(servers: list[ServerRow]) -> str:
     states = [f"{number(counts[state])} {word}" for state, word in STATE_WORDS if counts[state]]
     parts = [counted(len(servers), "server") + (f" in {counted(len(racks), 'rack')}" if racks else "")]
     parts.append("all reporting" if counts["up"] == len(servers) else ", ".join(states))
-    idle = idle_words(servers)
-    return f"{parts[0]}, {parts[1]}." + (f" Idle devices are on {idle}." if idle else "")
+    idle, drained = idle_words(servers), drained_words(servers, now, zone)
+    free = number(sum(count for _, count in free_by_server(servers)))
+    said = f" {free} free, {drained}." if drained else ""
+    return f"{parts[0]}, {parts[1]}.{said}" + (f" Idle devices are on {idle}." if idle else "")
 
 
 STATE_WORDS = (("up", "up"), ("draining", "draining"), ("joining", "not yet reporting"), ("lost", "lost"))
@@ -160,7 +164,7 @@ def tenants(server: ServerRow, *, cached: Mapping[str, float]) -> list[TenantLin
     ]
 
 
-def server_title(server: ServerRow) -> str:
+def server_title(server: ServerRow, now: datetime, zone: tzinfo) -> str:
     """Return the finding of a server's page."""
     device = device_word([server["device_kind"]])
     free = sum(is_free(gpu) for gpu in server["gpus"])
@@ -169,4 +173,7 @@ def server_title(server: ServerRow) -> str:
     if server["state"] == "lost":
         return f"is lost with {device.counted(len(server['gpus']))}"
     held = server["allocated_gpus"]
+    if server["state"] == "draining":
+        since = clock(as_time(server["state_changed_at"]), now, zone)
+        return f"has 0 free, {number(free)} drained since {since}" + (f", {number(held)} still held" if held else "")
     return f"gives {number(held)} of {device.counted(len(server['gpus']))}, {number(free) if free else 'none'} free"

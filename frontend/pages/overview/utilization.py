@@ -1,4 +1,4 @@
-"""The utilization chart of the overview: busy, held but idle, free and broken devices over time."""
+"""The utilization chart of the overview: busy, held but idle, free, drained and broken devices over time."""
 
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
@@ -33,16 +33,18 @@ SHORT_PARTS = 20  # what lasts for less than this part of the range is no findin
 
 
 def layers(series: Series) -> dict[str, list[float]]:
-    """Return the four layers of the utilization chart; together they are all devices."""
-    made: dict[str, list[float]] = {"busy": [], "idle": [], "free": [], "broken": []}
+    """Return the five layers of the utilization chart; together they are all devices."""
+    made: dict[str, list[float]] = {"busy": [], "idle": [], "free": [], "drained": [], "broken": []}
     for index in range(len(series["at"])):
-        busy, allocated, total, broken = (
-            float(series[name][index] or 0) for name in ("busy_gpus", "allocated_gpus", "num_gpus", "broken_gpus")
+        busy, allocated, total, drained, broken = (
+            float(series[name][index] or 0)
+            for name in ("busy_gpus", "allocated_gpus", "num_gpus", "drained_gpus", "broken_gpus")
         )
         made["busy"].append(round(min(busy, allocated), 2))
         made["idle"].append(round(max(0.0, allocated - busy), 2))
+        made["drained"].append(drained)
         made["broken"].append(broken)
-        made["free"].append(round(max(0.0, total - allocated - broken), 2))
+        made["free"].append(round(max(0.0, total - allocated - drained - broken), 2))
     return made
 
 
@@ -64,7 +66,7 @@ def utilization_title(
 
 
 def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWord) -> Chart:
-    """Return the stacked area of busy, idle, free and broken devices."""
+    """Return the stacked area of busy, idle, free, drained and broken devices."""
     times = [as_time(at) for at in series["at"]]
     parts = layers(series)
     x = [wall(at, zone) for at in times]
@@ -78,6 +80,7 @@ def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWo
             busy,
             area("Idle", x, parts["idle"], color="u5", hatch=True),
             area("Free", x, parts["free"], color="sunken"),
+            area("Drained", x, parts["drained"], color="warn"),
             area("Broken", x, parts["broken"], color="bad"),
             capacity,
         ]
@@ -101,13 +104,14 @@ def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWo
             LegendEntry(label="Busy", token="u2"),  # noqa: S106  (a colour)
             LegendEntry(label="Idle, under 5 % use", token="u5", kind="hatch"),  # noqa: S106
             LegendEntry(label="Free", token="sunken", kind="hollow"),  # noqa: S106
+            LegendEntry(label="Drained", token="warn"),  # noqa: S106
             LegendEntry(label="Broken", token="bad"),  # noqa: S106
         ),
-        table_head=("Time", "Busy", "Idle", "Free", "Broken"),
+        table_head=("Time", "Busy", "Idle", "Free", "Drained", "Broken"),
         table_rows=[
             (
                 clock(at, range_.until, zone),
-                *(number(parts[name][index], 1) for name in ("busy", "idle", "free", "broken")),
+                *(number(parts[name][index], 1) for name in ("busy", "idle", "free", "drained", "broken")),
             )
             for index, at in list(enumerate(times))[:: max(1, len(times) // 24)]
         ],
@@ -123,7 +127,7 @@ def _labels(x: list[str], parts: dict[str, list[float]], total: float) -> list[J
     middle, length = _top(parts["free"])
     is_roomy = length > len(x) // 12 and len(x) // 12 < middle < len(x) * 11 // 12
     if parts["free"][middle] > total * 0.2 and is_roomy:
-        height = total - parts["broken"][middle] - parts["free"][middle] / 2
+        height = total - parts["broken"][middle] - parts["drained"][middle] - parts["free"][middle] / 2
         made.append(note("Free", x[middle], height, color="text-2", bold=True))
     return made
 

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_safe
 
 from frontend.components.devices import DeviceWord, device_word
 from frontend.components.formats import clock
-from frontend.components.gpu_cells import draining_words, free_words, server_cells
+from frontend.components.gpu_cells import drained_words, free_words, server_cells
 from frontend.components.happenings import happenings
 from frontend.components.times import Range, as_time_or_none, series_in
 from frontend.components.viewer import now_utc, viewer_zone
@@ -81,7 +81,7 @@ def overview(request: HttpRequest) -> HttpResponse:
             "servers": server_cells(servers[:STRIP_MOST]),
             "roomy": len(servers) <= ROOMY_MOST,
             "hidden_servers": max(0, len(servers) - STRIP_MOST),
-            "free_words": ", ".join(filter(None, (free_words(servers), draining_words(servers)))),
+            "free_words": ", ".join(filter(None, (free_words(servers), drained_words(servers, until, zone)))),
             "utilization": utilization(series=series, range_=range_, zone=zone, device=device),
             "shares": shares[:QUEUES_MOST],
             "shares_title": shares_title(shares, device),

@@ -44,14 +44,15 @@ def consequence(frame: ClusterFrame, gpu_map: list[ServerRow], device: DeviceWor
     free = free_by_server(gpu_map)
     runs = f"{counted(frame['running_jobs'], 'job')} {'runs' if frame['running_jobs'] == 1 else 'run'}."
     if not free:
-        return f"{runs} No {device.one} is free{' on a server that takes jobs' if frame['free_gpus'] else ''}."
+        return f"{runs} No {device.one} is free."
     name, most = free[0]
     return f"{runs} The largest free block is {device.counted(most)} on {name}."
 
 
-def _change(course: list[float | None], *, digits: int = 0) -> float | None:
+def _change(course: list[float | None], now: float, *, digits: int = 0) -> float | None:
+    """Return by how much the value that is shown differs from the first one that was measured."""
     known = [value for value in course if value is not None]
-    return None if len(known) < 2 else round(known[-1] - known[0], digits)
+    return None if len(known) < 2 else round(now - known[0], digits)
 
 
 def _mean_utilization(frame: ClusterFrame) -> float | None:
@@ -76,14 +77,14 @@ def tiles(
     idle_now = max(0, frame["allocated_gpus"] - frame["busy_gpus"])
     share = percent(frame["allocated_gpus"] / usable) if usable else ""
     mean = _mean_utilization(frame)
-    more = _change(waiting)
+    more = _change(waiting, frame["waiting_jobs"])
     return [
         {
             "id": "tile-allocated",
             "label": "Allocated",
             "value": number(frame["allocated_gpus"]),
             "unit": f"of {device.counted(usable)}",
-            "delta": ", ".join(filter(None, [share, _delta(_change(allocated), over)])),
+            "delta": ", ".join(filter(None, [share, _delta(_change(allocated, frame["allocated_gpus"]), over)])),
             "course": allocated,
         },
         {
@@ -91,7 +92,8 @@ def tiles(
             "label": "Mean utilization",
             "value": "" if mean is None else number(mean * 100),
             "unit": "%",
-            "delta": f"{number(frame['busy_gpus'])} busy" + _after_comma(_delta(_change(busy), over)),
+            "delta": f"{number(frame['busy_gpus'])} busy"
+            + _after_comma(_delta(_change(busy, frame["busy_gpus"]), over)),
             "course": busy,
         },
         {
@@ -109,7 +111,7 @@ def tiles(
             "label": "Idle",
             "value": number(idle_now),
             "unit": f"of {number(frame['allocated_gpus'])} allocated",
-            "delta": "under 5 % use" + _after_comma(_delta(_change(idle), over)),
+            "delta": "under 5 % use" + _after_comma(_delta(_change(idle, idle_now), over)),
             "course": idle,
         },
     ]

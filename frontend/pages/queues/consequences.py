@@ -9,7 +9,7 @@ from scheduler.whatif.rows import ForecastJob, ForecastReport, ForecastRow, Fore
 LEAST_CHANGE_S = 60.0  # smaller ones do not matter
 # The axis: logarithmic, from its first time to the end of what was simulated; what lies beyond has the rest.
 AXIS_FROM_S, KNOWN_PERCENT = 60.0, 86.0
-TICKS_S = (300.0, 3_600.0, 21_600.0)
+TICKS_S = (300.0, 3_600.0)
 SHARES = {"p50": "Half of {name}'s jobs wait", "p90": "{name}'s slowest tenth waits"}
 
 

@@ -167,6 +167,7 @@ class DatabaseCollector(Collector):
             "busy": now["busy_gpus"],
             "allocated_not_busy": now["allocated_gpus"] - now["busy_gpus"],
             "free": now["free_gpus"],
+            "drained": now["drained_gpus"],
             "broken": now["broken_gpus"],
         }
         yield _gauge("gpus", "GPUs (or CPU slots) by state.", ["state"], (([s], max(0, n)) for s, n in states.items()))

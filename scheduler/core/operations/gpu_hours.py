@@ -12,8 +12,9 @@ from scheduler.core.model.tables import FloatArray
 
 # useful: a device computes · stalled: its job runs, it waits for data or cores · reconfigure: a job starts, or saves a
 # checkpoint to stop · lost: computed, and thrown away by a failure or preemption · idle: held by a job that uses less
-# than a twentieth of it · fragmented: free, while a job waits for as many in a better place · free · broken
-KINDS = ("useful", "stalled", "reconfigure", "lost", "idle", "fragmented", "free", "broken")
+# than a twentieth of it · fragmented: free, while a job waits for as many in a better place · free · drained: server
+# out of use · broken
+KINDS = ("useful", "stalled", "reconfigure", "lost", "idle", "fragmented", "free", "drained", "broken")
 
 
 def overlap_gpu_s(begin_s: FloatArray, end_s: FloatArray, num_gpus: FloatArray, *, edges_s: FloatArray) -> FloatArray:
@@ -37,6 +38,7 @@ def overlap_gpu_s(begin_s: FloatArray, end_s: FloatArray, num_gpus: FloatArray, 
 def gpu_seconds(
     *,
     num: FloatArray,
+    drained: FloatArray,
     broken: FloatArray,
     allocated: FloatArray,
     busy: FloatArray,
@@ -48,7 +50,8 @@ def gpu_seconds(
     """Return the GPU-seconds of each of ``KINDS``; for every bucket they add up to ``num``.
 
     Args:
-        num, broken, allocated: GPU-seconds that there were, that were out of order, that jobs held.
+        num, drained, broken, allocated: GPU-seconds that there were, that were out of use or out of order, that jobs
+            held.
         busy: Of the allocated ones, those of devices in use.
         used: What these devices computed: each counts as much as it was used.
         reconfigure, lost: What leases say of starting and stopping, and of work that was thrown away.
@@ -59,6 +62,7 @@ def gpu_seconds(
     num = np.maximum(num, 0.0)
     allocated = np.clip(allocated, 0.0, num)
     broken = np.clip(broken, 0.0, num - allocated)
+    drained = np.clip(drained, 0.0, num - allocated - broken)
     busy = np.clip(busy, 0.0, allocated)
     used = np.clip(used, 0.0, busy)
     changing = np.clip(reconfigure, 0.0, allocated)
@@ -68,7 +72,7 @@ def gpu_seconds(
     idle = np.clip(allocated - busy - changing, 0.0, running)
     computing = running - idle
     share = np.divide(used, busy, out=np.ones_like(busy), where=busy > 0)
-    free = num - allocated - broken
+    free = num - allocated - broken - drained
     apart = free * np.clip(fragmented_frac, 0.0, 1.0)
     return {
         "useful": computing * share,
@@ -78,5 +82,6 @@ def gpu_seconds(
         "idle": idle,
         "fragmented": apart,
         "free": free - apart,
+        "drained": drained,
         "broken": broken,
     }

@@ -19,7 +19,7 @@ from scheduler.selectors.visibility import Actor
 
 LEASES_READ = 50_000
 ROUNDS_READ = 20_000
-_MEASURED = ("num_gpus", "broken_gpus", "allocated_gpus", "busy_gpus", "used_gpus")
+_MEASURED = ("num_gpus", "drained_gpus", "broken_gpus", "allocated_gpus", "busy_gpus", "used_gpus")
 
 
 def gpu_hours(user: Actor, *, since: datetime, until: datetime, points: int = 48) -> GpuHoursReport:
@@ -45,11 +45,13 @@ def gpu_hours(user: Actor, *, since: datetime, until: datetime, points: int = 48
         measured["used_gpus"] = measured["busy_gpus"]
     edges = np.append(since.timestamp() + width_s * np.arange(points), until.timestamp())
     places = np.rint((begins - since.timestamp()) / width_s).astype(int)
-    reconfigure, lost = _of_leases(edges, since, until)
+    held, reconfigure, lost = _of_leases(edges, since, until)
     found = gpu_seconds(
         num=measured["num_gpus"],
+        drained=measured["drained_gpus"],
         broken=measured["broken_gpus"],
-        allocated=measured["allocated_gpus"],
+        # Few samples may all have fallen between two jobs: what a lease holds is known to the second.
+        allocated=np.maximum(measured["allocated_gpus"], held[places]),
         busy=measured["busy_gpus"],
         used=measured["used_gpus"],
         reconfigure=reconfigure[places],
@@ -66,9 +68,10 @@ def gpu_hours(user: Actor, *, since: datetime, until: datetime, points: int = 48
     }
 
 
-def _of_leases(edges: FloatArray, since: datetime, until: datetime) -> tuple[FloatArray, FloatArray]:
-    """Return GPU-seconds of starting and stopping, and of lost work, in each bucket."""
+def _of_leases(edges: FloatArray, since: datetime, until: datetime) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return GPU-seconds that were held, of starting and stopping, and of lost work, in each bucket."""
     rows = Lease.objects.filter(Q(closed_at=None) | Q(closed_at__gt=since), opened_at__lt=until, num_gpus__gt=0)
+    held: list[tuple[float, float, float]] = []
     starts: list[tuple[float, float, float]] = []
     losses: list[tuple[float, float, float]] = []
     now_s = until.timestamp()
@@ -78,9 +81,10 @@ def _of_leases(edges: FloatArray, since: datetime, until: datetime) -> tuple[Flo
         begin_s, end_s = opened.timestamp(), closed.timestamp() if closed else now_s
         ready_s = min(end_s, max(begin_s, started.timestamp())) if started else end_s
         leave_s = min(end_s, max(ready_s, stopping.timestamp())) if stopping else end_s
+        held.append((begin_s, end_s, gpus))
         starts += [(begin_s, ready_s, gpus), (leave_s, end_s, gpus)]
         losses.append((max(ready_s, leave_s - (lost_s or 0.0)), leave_s, gpus))
-    return _sum(starts, edges), _sum(losses, edges)
+    return _sum(held, edges), _sum(starts, edges), _sum(losses, edges)
 
 
 def _sum(intervals: list[tuple[float, float, float]], edges: FloatArray) -> FloatArray:

@@ -22,7 +22,9 @@ from scheduler.selectors.visibility import Actor, access_of
 
 BUSY_FROM_FRAC = 0.05  # a GPU that is held and used less is idle
 OTHER_QUEUES = "other queues"
-ClusterValue = Literal["num_gpus", "busy_gpus", "allocated_gpus", "broken_gpus", "waiting_jobs", "running_jobs"]
+ClusterValue = Literal[
+    "num_gpus", "busy_gpus", "allocated_gpus", "drained_gpus", "broken_gpus", "waiting_jobs", "running_jobs"
+]
 # Sampled over time, beside ``used_gpus``: the sum of the utilization of all held GPUs.
 CLUSTER_VALUES: tuple[ClusterValue, ...] = get_args(ClusterValue)
 
@@ -30,12 +32,14 @@ CLUSTER_VALUES: tuple[ClusterValue, ...] = get_args(ClusterValue)
 def cluster_now(at: datetime | None = None) -> ClusterFrame:
     """Return the ``cluster`` frame, free of names of jobs and queues, by five queries.
 
-    Every GPU is one of allocated, free and broken; ``busy_gpus`` of the allocated ones are used. GPUs of a server that
-    is lost or has not joined count as broken.
+    Every GPU is one of allocated, free, drained and broken; ``busy_gpus`` of the allocated ones are used. GPUs of a
+    server that is lost or has not joined count as broken.
     """
     cluster = Cluster.objects.filter(pk=1).first() or Cluster()
     allocated = set(LeaseGpu.objects.filter(released_at__isnull=True).values_list("gpu_id", flat=True))
-    columns = Server.objects.only("pk", "name", "state", "device_kind", "agent_version").order_by("number")
+    columns = Server.objects.only("pk", "name", "state", "device_kind", "agent_version", "last_report_at").order_by(
+        "number"
+    )
     servers = {server.pk: _server_frame(server) for server in columns}
     counts: Counter[str] = Counter()
     gpus = Gpu.objects.order_by("server_id", "index")
@@ -43,12 +47,16 @@ def cluster_now(at: datetime | None = None) -> ClusterFrame:
         "pk", "server_id", "index", "healthy", "utilization_frac"
     ):
         frame, is_allocated = servers[server_pk], pk in allocated
-        is_offered = healthy and frame["state"] in (ServerState.UP, ServerState.DRAINING)
         counts["num"] += 1
-        counts["allocated" if is_allocated else "free" if is_offered else "broken"] += 1
+        counts["allocated" if is_allocated else _unheld(frame["state"]) if healthy else "broken"] += 1
         counts["busy"] += is_allocated and (used or 0.0) >= BUSY_FROM_FRAC
         frame["gpus"].append({"index": index, "healthy": healthy, "allocated": is_allocated, "utilization_frac": used})
     return _frame(cluster, list(servers.values()), counts, at=at or timezone.now())
+
+
+def _unheld(state: str) -> str:
+    """Return what a healthy GPU that no job holds counts as, by the state of its server."""
+    return "free" if state == ServerState.UP else "drained" if state == ServerState.DRAINING else "broken"
 
 
 def _frame(cluster: Cluster, servers: list[ServerFrame], counts: Counter[str], *, at: datetime) -> ClusterFrame:
@@ -70,6 +78,7 @@ def _frame(cluster: Cluster, servers: list[ServerFrame], counts: Counter[str], *
         "busy_gpus": counts["busy"],
         "allocated_gpus": counts["allocated"],
         "free_gpus": counts["free"],
+        "drained_gpus": counts["drained"],
         "broken_gpus": counts["broken"],
         "waiting_jobs": jobs.get(JobState.QUEUED, 0),
         "running_jobs": sum(jobs.get(state, 0) for state in HOLDING),
@@ -144,7 +153,7 @@ def _server_frame(server: Server) -> ServerFrame:
         "id": server.pk,
         "name": server.name,
         "state": server.state,
-        "device_kind": server.device_kind,
+        "device_kind": server.told_device_kind,
         "simulated": server.is_simulated,
         "gpus": [],
     }

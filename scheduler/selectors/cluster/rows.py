@@ -50,7 +50,9 @@ class ServerRow(TypedDict):
     state: Annotated[str, one_of(ServerState)]
     state_reason: str
     state_changed_at: Moment
-    device_kind: Annotated[str, one_of(DEVICE_KINDS), "A CPU slot is no GPU and is never called one."]
+    device_kind: Annotated[
+        str, one_of(DEVICE_KINDS, blank=True), "A CPU slot is no GPU. Empty before its first report."
+    ]
     simulated: Annotated[bool, "It has no machine: nothing on it is computed."]
     num_cpus: int
     memory_bytes: int
@@ -100,7 +102,7 @@ class ServerFrame(TypedDict):
     id: str
     name: str
     state: Annotated[str, one_of(ServerState)]
-    device_kind: Annotated[str, one_of(DEVICE_KINDS)]
+    device_kind: Annotated[str, one_of(DEVICE_KINDS, blank=True)]
     simulated: Annotated[bool, "It has no machine: nothing on it is computed."]
     gpus: list[GpuFrame]
 
@@ -119,7 +121,8 @@ class ClusterFrame(TypedDict):
     num_gpus: int
     busy_gpus: Annotated[int, "Held and used."]
     allocated_gpus: Annotated[int, "Held."]
-    free_gpus: int
+    free_gpus: Annotated[int, "Offered to jobs, and not held."]
+    drained_gpus: Annotated[int, "Not held, on a server that is drained."]
     broken_gpus: Annotated[int, "Not healthy, or on a server that is lost or has not joined."]
     waiting_jobs: int
     running_jobs: int

@@ -37,14 +37,16 @@ def server_list(user: Actor) -> list[ServerRow]:
 
 def device_kinds(user: Actor) -> list[str]:
     """Return the device kind of every server, in the order in which they were added, by one query."""
-    return [server.device_kind for server in servers_in_short(user)]
+    return [server.told_device_kind for server in servers_in_short(user)]
 
 
 def servers_in_short(user: Actor) -> list[Server]:
     """Return every server with its name, device kind, claimed size and whether it is simulated, by one query."""
     if not (user.is_authenticated and user.is_active):
         return []
-    return list(Server.objects.only("name", "device_kind", "agent_version", "claimed_size").order_by("number"))
+    return list(
+        Server.objects.only("name", "device_kind", "agent_version", "claimed_size", "last_report_at").order_by("number")
+    )
 
 
 def isolations(user: Actor, names: Collection[str]) -> list[str]:
@@ -152,7 +154,7 @@ def _row(server: Server, gpus: list[GpuRow]) -> ServerRow:
         "state": server.state,
         "state_reason": server.state_reason,
         "state_changed_at": iso(server.state_changed_at),
-        "device_kind": server.device_kind,
+        "device_kind": server.told_device_kind,
         "simulated": server.is_simulated,
         "num_cpus": server.num_cpus,
         "memory_bytes": server.memory_bytes,

@@ -1,7 +1,7 @@
 """Every page for every role: it renders, shows what the role may see and nothing else, and holds no script."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Cluster, Job, Round, Sample
+from scheduler.models import Cluster, Job, Round, Sample, Server
 from scheduler.models.server import ServerState
 from tests.integration.page_frame.frame_world import ROLES, World, world_make
 from tests.support.rows.factories import job_make, sample_make, server_make, user_make
@@ -187,7 +187,7 @@ def test_gpus_are_called_gpus() -> None:
 
 
 def test_overview_says_what_is_free_where_no_job_may_start() -> None:
-    """GPUs of a server that is being drained are free, but where they are says that no job may start there."""
+    """GPUs of a server that is being drained are not free: how many they are is told, and since when."""
     server_make("server-1", gpus=2, device_kind="gpu", state=ServerState.DRAINING)
     client = Client()
     client.force_login(user_make())
@@ -196,11 +196,41 @@ def test_overview_says_what_is_free_where_no_job_may_start() -> None:
     server_make("server-3", gpus=1, device_kind="gpu", state=ServerState.DRAINING)
     beside = shown(client, "/").text.replace("\u00a0", " ")
 
-    assert "No GPU is free on a server that takes jobs." in alone
-    assert "2 on server-1, which takes no jobs" in alone
+    assert "No GPU is free." in alone
+    assert "0 GPUs are free" in " ".join(re.sub("<[^>]*>", "", alone).split())
+    assert "2 drained on server-1 since " in alone
     assert "draining" in alone
     assert "The largest free block is 4 GPUs on server-2." in beside
-    assert "4 on server-2, 3 on 2 servers that take no jobs" in beside
+    assert "4 on server-2, 3 drained on 2 servers, the first since " in beside
+
+
+def test_cluster_page_says_what_is_drained_and_since_when() -> None:
+    """Title and line count what is offered; the drained devices have their own colour and word."""
+    since = datetime(2026, 1, 3, 0, 17, tzinfo=UTC)
+    drained = server_make("server-1", gpus=8, device_kind="gpu", state=ServerState.DRAINING)
+    Server.objects.filter(pk=drained.pk).update(state_changed_at=since)
+    client = Client()
+    client.force_login(user_make())
+
+    whole, one = (shown(client, path).text.replace("\u00a0", " ") for path in ("/cluster", f"/cluster/{drained.pk}"))
+
+    assert "0 free, 8 drained on server-1 since 3 Jan" in whole
+    assert "0 of 0 GPUs are allocated" in whole
+    assert "cell drained" in client.get("/cluster").content.decode()
+    assert "cell drained" in client.get("/").content.decode()
+    assert "has 0 free, 8 drained since 3 Jan" in one
+
+
+def test_a_server_that_was_never_seen_names_and_counts_nothing() -> None:
+    """What it will have is not known: GPUs are still called GPUs, and no more of them are counted."""
+    server_make("server-1", gpus=4, device_kind="gpu")
+    server_make("server-2", gpus=0, state=ServerState.JOINING, last_report_at=None)
+    client = Client()
+    client.force_login(user_make(admin=True))
+
+    for path in ("/", "/cluster", "/queues", "/rounds"):
+        assert not re.search(r"[0-9]\Wdevices?\b", shown(client, path).text), path
+        assert "4 GPUs" in shown(client, path).text.replace("\u00a0", " ") or path in ("/queues", "/rounds")
 
 
 def test_overview_shows_own_jobs_with_progress_and_reason(world: World) -> None:

@@ -38,11 +38,39 @@ def test_an_hour_is_told_apart() -> None:
     assert found["totals"] == pytest.approx(
         {
             "useful": running * 0.75, "stalled": running * 0.25, "reconfigure": 0.2, "lost": 0.4,
-            "idle": 0.0, "fragmented": 0.5, "free": 0.5, "broken": 1.0,
+            "idle": 0.0, "fragmented": 0.5, "free": 0.5, "drained": 0.0, "broken": 1.0,
         },
         abs=0.01,
     )  # fmt: skip
     assert all(len(found["kinds"][kind]) == len(found["at"]) for kind in KINDS)
+
+
+def test_leased_gpus_are_never_free_however_few_samples_there_are() -> None:
+    """One sample an hour fell between two jobs; a lease says that 2 of 4 GPUs were held for half of that hour."""
+    server, queue = server_make(gpus=4), queue_make()
+    sample_make("cluster", 1, AT, resolution_s=3_600, num_gpus=4, allocated_gpus=0, busy_gpus=0, broken_gpus=0)
+    job = job_make(queue, state=JobState.COMPLETED, num_gpus=2, server=server, at=AT - HOUR)
+    Lease.objects.filter(attempt__job=job).update(opened_at=AT, closed_at=AT + HOUR / 2)
+    Attempt.objects.filter(job=job).update(started_at=AT, ended_at=AT + HOUR / 2)
+
+    totals = gpu_hours(user_make(), since=AT, until=AT + HOUR, points=1)["totals"]
+
+    assert totals["free"] == pytest.approx(3.0)
+    assert sum(totals.values()) == pytest.approx(4.0)
+
+
+def test_drained_capacity_is_a_kind_of_its_own() -> None:
+    """It is neither free nor broken."""
+    for minute in range(60):
+        sample_make(
+            "cluster", 1, AT + timedelta(minutes=minute), resolution_s=60,
+            num_gpus=16, allocated_gpus=8, busy_gpus=8, used_gpus=8, drained_gpus=8, broken_gpus=0,
+        )  # fmt: skip
+
+    totals = gpu_hours(user_make(), since=AT, until=AT + HOUR, points=12)["totals"]
+
+    assert totals["drained"] == totals["useful"] == pytest.approx(8.0)
+    assert totals["free"] == 0.0
 
 
 def test_times_without_a_sample_are_left_out_and_a_short_window_has_fewer_parts() -> None:

@@ -55,20 +55,22 @@ def counts(frame: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in frame.items() if key.endswith("_gpus")}
 
 
-def test_every_gpu_is_allocated_free_or_broken() -> None:
+def test_every_gpu_is_allocated_free_drained_or_broken() -> None:
     """The parts sum to the whole; GPUs of a lost server cannot be used, busy ones are used by 5 % or more."""
     server = server_make(gpus=4, broken=[3])
     server_make(gpus=2, state=ServerState.LOST)
+    server_make(gpus=3, broken=[0], state=ServerState.DRAINING)
     job_make(state=JobState.RUNNING, num_gpus=2, server=server)
     Gpu.objects.filter(server=server, index=0).update(utilization_frac=0.9)
     Gpu.objects.filter(server=server, index=1).update(utilization_frac=0.04)
 
     assert counts(cluster_now(AT)) == {
-        "num_gpus": 6,
+        "num_gpus": 9,
         "busy_gpus": 1,
         "allocated_gpus": 2,
         "free_gpus": 1,
-        "broken_gpus": 3,
+        "drained_gpus": 2,
+        "broken_gpus": 4,
     }
 
 

@@ -172,7 +172,7 @@ def test_metrics_count_what_is_in_the_database(working: World) -> None:
     assert found["clusterweb_queue_gpus", (("kind", "allocated"), ("queue", "vision"))] == 1
     assert found["clusterweb_gpu_seconds_total", (("queue", "vision"), ("use", "allocated"))] > 60
     states = {labels[0][1]: value for (name, labels), value in found.items() if name == "clusterweb_gpus"}
-    assert states == {"busy": 0, "allocated_not_busy": 1, "free": 4, "broken": 0}
+    assert states == {"busy": 0, "allocated_not_busy": 1, "free": 4, "drained": 0, "broken": 0}
 
 
 def test_metrics_tell_how_long_requests_took(working: World) -> None:

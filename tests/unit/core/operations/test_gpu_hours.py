@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 from scheduler.core.operations.gpu_hours import KINDS, gpu_seconds, overlap_gpu_s
 from tests.support.suite.examples import tried
 
-NAMES = ("num", "broken", "allocated", "busy", "used", "reconfigure", "lost", "fragmented_frac")
+NAMES = ("num", "drained", "broken", "allocated", "busy", "used", "reconfigure", "lost", "fragmented_frac")
 columns = st.integers(1, 6).flatmap(
     lambda size: st.fixed_dictionaries(
         {name: hnp.arrays(np.float64, size, elements=st.floats(-5.0, 1e5)) for name in NAMES}
@@ -44,9 +44,16 @@ def test_what_is_consistent_is_taken_as_it_is() -> None:
     assert found == pytest.approx(
         {
             "useful": 480, "stalled": 120, "reconfigure": 100, "lost": 0,
-            "idle": 100, "fragmented": 0, "free": 100, "broken": 100,
+            "idle": 100, "fragmented": 0, "free": 100, "drained": 0, "broken": 100,
         }
     )  # fmt: skip
+
+
+def test_what_is_drained_is_not_free() -> None:
+    """6 held of 10, 3 on a drained server: one is free. Jobs on a drained server count as held until they leave."""
+    found = one(allocated=600, busy=600, used=600, drained=300, fragmented_frac=1.0)
+
+    assert (found["drained"], found["free"], found["fragmented"]) == (300, 0, 100)
 
 
 def test_lost_work_is_not_useful() -> None:

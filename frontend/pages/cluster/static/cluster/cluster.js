@@ -7,7 +7,7 @@
 
   const paint = (cell, gpu) => {
     const idle = gpu.allocated && gpu.utilization_frac !== null && gpu.utilization_frac < 0.05;
-    const broken = cell.classList.contains("broken"), free = cell.classList.contains("free");
+    const broken = cell.classList.contains("broken"), free = cell.classList.contains("free") || cell.classList.contains("drained");
     if (!gpu.healthy || broken || gpu.allocated === free) return gpu.healthy === !broken && (!gpu.healthy || gpu.allocated === !free);
     if (!gpu.allocated || gpu.utilization_frac === null) return true;
     cell.className = `cell u${step(gpu.utilization_frac)}${idle ? " idle" : ""}`;

@@ -38,8 +38,9 @@
       for (const gpu of server.gpus) {
         const cell = box.querySelector(`[data-gpu="${gpu.index}"]`);
         if (!cell) { known = false; continue; }
-        const now = !gpu.healthy ? "broken" : gpu.allocated ? "held" : "free";
-        const was = cell.classList.contains("broken") ? "broken" : cell.classList.contains("free") ? "free" : "held";
+        const rest = server.state === "draining" ? "drained" : "free";
+        const now = !gpu.healthy ? "broken" : gpu.allocated ? "held" : rest;
+        const was = ["broken", "free", "drained"].find((name) => cell.classList.contains(name)) || "held";
         if (now === was) continue;
         cell.className = `cell ${now === "held" ? "q0" : now}`;
         cell.replaceChildren(...(now === "broken" ? [Shell.icon("x")] : []));
@@ -62,7 +63,7 @@
     if (!replaceLast) keptAt = now;
     const busy = Math.min(frame.busy_gpus, frame.allocated_gpus);
     Charts.extend("utilization", [Shell.wall(now)],
-      { 0: [busy], 1: [frame.allocated_gpus - busy], 2: [frame.free_gpus], 3: [frame.broken_gpus] },
+      { 0: [busy], 1: [frame.allocated_gpus - busy], 2: [frame.free_gpus], 3: [frame.drained_gpus], 4: [frame.broken_gpus] },
       Shell.wall(from), { replaceLast });
   };
 
