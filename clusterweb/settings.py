@@ -78,7 +78,7 @@ else:
     path = ENV.database_url.removeprefix("sqlite:///") or str(VAR_DIR / "clusterweb.sqlite3")
     DATABASES = {
         "default": {
-            "ENGINE": "django.db.backends.sqlite3",
+            "ENGINE": "clusterweb.sqlite",
             "NAME": path,
             "CONN_MAX_AGE": 60,
             # IMMEDIATE: a deferred transaction that turns from reading to writing fails at once under contention.
