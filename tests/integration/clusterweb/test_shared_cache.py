@@ -39,6 +39,8 @@ def test_two_processes_count_together(broker: Broker) -> None:
     assert one.add("count", 0, 60)
     assert not other.add("count", 0, 60)
     assert [one.incr("count"), other.incr("count"), one.get("count")] == [1, 2, 2]
+    assert [one.count("minute", within_s=60), other.count("minute", within_s=60)] == [1, 2]
+    assert 0 < int(broker.client.ttl("web:1:minute")) <= 60  # type: ignore[arg-type]  # the client is not async
     assert other.get_many(["count", "none"]) == {"count": 2}
     assert 0 < int(broker.client.ttl("web:1:count")) <= 60  # type: ignore[arg-type]  # the client is not async
     assert other.delete("count")
@@ -69,6 +71,7 @@ def test_process_counts_alone_while_the_broker_is_away(tmp_path: Path) -> None:
 
     assert away.add("count", 0, 60)
     assert [away.incr("count"), away.incr("count")] == [1, 2]
+    assert [away.count("minute", within_s=60), away.count("minute", within_s=60)] == [1, 2]
     assert SharedCache.away_until_s > 0
 
 
