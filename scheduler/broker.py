@@ -37,6 +37,7 @@ TURN_BYTES_MOST = 8 * REPORTS_BYTES_MOST  # of all servers in one turn; the othe
 SERVERS_AT_ONCE = 16
 LEFT_BYTES_MOST = 256 * 1024  # in any other key that a server may write
 POLL_S = 0.05
+GROUP_PREFIX = "asgi__group__"  # of channels_redis: the channel of each websocket group
 # Stands for reports that were dropped unread.
 TOO_LARGE = "too large"
 # Desired states kept for an agent that is away; the newest holds the whole state.
@@ -143,15 +144,15 @@ class RedisBell:
         except redis.RedisError as error:
             log.warning("wake_not_cleared", extra={"error": str(error)})
 
-    def touch(self, name: str) -> None:
-        """Announce a change of ``name``."""
+    def touch(self, names: Sequence[str]) -> None:
+        """Announce changes."""
         try:
             pipe = self._redis.pipeline(transaction=False)
-            pipe.lpush(TOUCHED_KEY, name)
+            pipe.lpush(TOUCHED_KEY, *names)
             pipe.ltrim(TOUCHED_KEY, 0, TOUCHED_MOST - 1)
             pipe.execute()
         except redis.RedisError as error:
-            log.debug("touch_not_sent", extra={"name_touched": name, "error": str(error)})
+            log.debug("touch_not_sent", extra={"names": names[:9], "error": str(error)})
 
 
 class RedisTransport:
@@ -265,6 +266,16 @@ class ChannelFrames:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
+        self._redis = _client(timeout_s=1.0)
+
+    def watched(self) -> set[str] | None:
+        """Return the groups that have a subscriber; None where the broker does not say."""
+        try:
+            channels = cast("list[bytes]", self._redis.pubsub_channels(f"{GROUP_PREFIX}*"))
+        except redis.RedisError as error:  # away, or its users are from before this was asked
+            log.debug("watched_not_known", extra={"error": str(error)})
+            return None
+        return {name.removeprefix(GROUP_PREFIX) for name in _texts(channels)}
 
     def send(self, group: str, kind: str, data: Mapping[str, Any]) -> None:  # JSON data of a page
         """Send one frame to the subscribers of ``group``."""

@@ -4,6 +4,8 @@ Nothing is sent for a transaction that is rolled back, and a failure here undoes
 beat plans anyway, and a page reads the database when it connects.
 """
 
+from collections.abc import Sequence
+
 from django.db import transaction
 
 from scheduler.ports import Bell, live_bell
@@ -29,14 +31,24 @@ def request_round(trigger: str) -> None:
 
 def touch_job(job_id: str) -> None:
     """Mark a job as changed for live pages after the present transaction commits."""
-    transaction.on_commit(lambda: bell().touch(f"job.{job_id}"), robust=True)
+    _touch([f"job.{job_id}"])
+
+
+def touch_jobs(job_ids: Sequence[str], queue_ids: Sequence[int]) -> None:
+    """Mark jobs and the counts of their queues as changed, as ``touch_job`` and ``touch_queue``, in one message."""
+    _touch([*(f"job.{pk}" for pk in job_ids), *(f"queue.{pk}" for pk in queue_ids)])
 
 
 def touch_queue(queue_id: int) -> None:
     """Mark a queue's counts as changed for live pages after the present transaction commits."""
-    transaction.on_commit(lambda: bell().touch(f"queue.{queue_id}"), robust=True)
+    _touch([f"queue.{queue_id}"])
 
 
 def touch_cluster() -> None:
     """Mark the servers or the settings as changed for live pages after the present transaction commits."""
-    transaction.on_commit(lambda: bell().touch("cluster"), robust=True)
+    _touch(["cluster"])
+
+
+def _touch(names: Sequence[str]) -> None:
+    if names:
+        transaction.on_commit(lambda: bell().touch(names), robust=True)

@@ -6,7 +6,7 @@ process on a virtual clock. The real ports are made here; those of tests are in 
 
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -27,8 +27,8 @@ class Bell(Protocol):
     def round_begins(self) -> None:
         """Let the next change ask for a round again; called before the snapshot is read, so that nothing is missed."""
 
-    def touch(self, name: str) -> None:
-        """Announce a change of ``cluster``, ``queue.<pk>`` or ``job.<ulid>``."""
+    def touch(self, names: Sequence[str]) -> None:
+        """Announce changes of ``cluster``, ``queue.<pk>`` or ``job.<ulid>``."""
 
 
 class SchedulerTransport(Transport, Protocol):
@@ -40,6 +40,9 @@ class SchedulerTransport(Transport, Protocol):
 
 class FrameSink(Protocol):
     """Sends live frames to browsers."""
+
+    def watched(self) -> Set[str] | None:
+        """Return the groups that have a subscriber; None where that is not known. Never raises."""
 
     def send(self, group: str, kind: str, data: Mapping[str, Any]) -> None:  # JSON data of a page
         """Send one frame to the subscribers of ``group``. Never raises."""

@@ -1,6 +1,7 @@
 """Runs the engine in threads of every Celery worker that consumes the queue ``scheduler``."""
 
 import threading
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -32,9 +33,9 @@ class EngineBell:
         """Let the next change ask for a round again."""
         self._outer.round_begins()
 
-    def touch(self, name: str) -> None:
-        """Say that a thing changed."""
-        self._engine.frames.touch([name])
+    def touch(self, names: Sequence[str]) -> None:
+        """Say that things changed."""
+        self._engine.frames.touch(names)
 
 
 class EngineStep(WorkerStep):

@@ -42,6 +42,7 @@ PROCESSES: Mapping[str, tuple[str, ...]] = {
         # It measures what servers leave, where that lies, before it takes anything; see ``scheduler/broker.py``.
         "(~reports.* ~hb:* ~_kombu.binding* +eval +llen +memory|usage +type +ltrim +rpop +unlink)",
         "(%W~server.* +lpush +ltrim +unlink)",
+        "+pubsub|channels",  # which pages are open
     ),
     "simulations": (*("-@all", *OWN_COMMANDS, *_FRAMES, *_worker_keys("simulations"), *_worker_keys("notices")),),
 }

@@ -1,6 +1,6 @@
 """Ports (clock, broker, bell, frames) of a cluster inside one process on a virtual clock, for ``demo_week.py``."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -74,12 +74,16 @@ class VirtualBell:
         """Forget the trigger."""
         self.trigger = ""
 
-    def touch(self, name: str) -> None:
+    def touch(self, names: Sequence[str]) -> None:
         """Do nothing: no page is open yet."""
 
 
 class NoFrames:
     """A sink for live frames while no page is open."""
+
+    def watched(self) -> Set[str]:
+        """Return no group."""
+        return frozenset()
 
     def send(self, group: str, kind: str, data: Mapping[str, Any]) -> None:  # JSON data of a page
         """Send nothing."""

@@ -1,6 +1,6 @@
 """The control plane of a run: one or two schedulers on one database, each of which may crash, stall and come back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 
@@ -53,7 +53,7 @@ class SharedBell:
         """Let the next change ask again."""
         self._until_s = -1.0
 
-    def touch(self, name: str) -> None:
+    def touch(self, names: Sequence[str]) -> None:
         """Nobody looks."""
 
 

@@ -1,12 +1,13 @@
 """Live frames: sends changes to the open pages, at most every half second for each websocket group.
 
-The first change after a quiet time is sent at once, later ones together. The content comes from the selectors that
-pages and REST use, so that a frame never shows more than a page would.
+Nothing is read or sent for a group that no page watches: a page that opens later reads the database. The first change
+after a quiet time is sent at once, later ones together. The content comes from the selectors that pages and REST use,
+so that a frame never shows more than a page would.
 """
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from scheduler.live.reports.telemetry import JobValues, queue_values
@@ -39,7 +40,8 @@ class Frames:
         # Names still to be sent, by group: jobs of a queue, and the group's own name for itself.
         self._pending: dict[str, set[str]] = defaultdict(set)
         self._sent_s: dict[str, float] = {}
-        self._newest_event = Event.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+        self._watched: Set[str] | None = None  # groups; None: not known, so all
+        self._newest_event = _newest_event()
 
     def touch(self, names: Iterable[str]) -> None:
         """Mark things as changed."""
@@ -64,6 +66,7 @@ class Frames:
         self.changed.clear()
         with self._lock:
             touched, self._touched = self._touched, set()
+        self._watched = self._sink.watched() if touched or self._pending else self._watched
         self._sort_out(touched)
         due = {group for group in self._pending if now_s - self._sent_s.get(group, -EVERY_S) >= EVERY_S}
         self._sent_s = {group: at for group, at in self._sent_s.items() if now_s - at < EVERY_S}
@@ -77,12 +80,23 @@ class Frames:
     def _sort_out(self, touched: set[str]) -> None:
         """Turn touched names into pending names of each group."""
         job_pks = [name.removeprefix("job.") for name in touched if name.startswith("job.")]
-        for job_pk, queue_id in Job.objects.filter(pk__in=job_pks).values_list("pk", "queue_id"):
-            self._pending[f"job.{job_pk}"].add(f"job.{job_pk}")
-            self._pending[f"queue.{queue_id}"].add(f"job.{job_pk}")
+        shows_queues = self._watched is None or any(group.startswith("queue.") for group in self._watched)
+        if not shows_queues:
+            job_pks = [pk for pk in job_pks if self._is_watched(f"job.{pk}")]
+        jobs = Job.objects.filter(pk__in=job_pks).values_list("pk", "queue_id") if job_pks else ()
+        for job_pk, queue_id in jobs:
+            for group in (f"job.{job_pk}", f"queue.{queue_id}"):
+                if self._is_watched(group):
+                    self._pending[group].add(f"job.{job_pk}")
         for name in touched:
-            if not name.startswith("job."):
+            # The counts of a queue are also those of the queues above it.
+            if not name.startswith("job.") and (shows_queues if name != "cluster" else self._is_watched(name)):
                 self._pending[name].add(name)
+        if not self._pending:
+            self._newest_event = _newest_event()
+
+    def _is_watched(self, group: str) -> bool:
+        return self._watched is None or group in self._watched
 
     def _take(self, group: str) -> list[str]:
         """Return the names that go with this frame; the rest stays for the next."""
@@ -110,7 +124,8 @@ class Frames:
             int(group.removeprefix("queue.")) for group, names in due.items() if group in names and "queue" in group
         ]
         for data in queue_counts(counts):
-            self._sink.send(f"queue.{data['id']}", "queue", data)
+            if self._is_watched(f"queue.{data['id']}"):
+                self._sink.send(f"queue.{data['id']}", "queue", data)
         self._send_events()
 
     def _details(self, jobs: Sequence[Job]) -> dict[str, FrameData]:
@@ -149,10 +164,14 @@ class Frames:
             if event.job_id is not None:
                 by_group[f"job.{event.job_id}"].append(event)
         for group, events in sorted(by_group.items()):
-            for event in reversed(events[:EVENTS_MOST]):
+            for event in reversed(events[:EVENTS_MOST]) if self._is_watched(group) else ():
                 self._sink.send(group, "event", event_row(event))
         if new:
             self._newest_event = new[0].pk
+
+
+def _newest_event() -> int:
+    return Event.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
 
 
 def queue_counts(queue_ids: Iterable[int]) -> list[FrameData]:

@@ -21,7 +21,7 @@ from scheduler.core.model.errors import InvalidTransition, JobChanged
 from scheduler.core.model.lifecycle import TERMINAL, WAITING, JobState, check_transition
 from scheduler.core.model.plan import Evidence, WaitReason
 from scheduler.models import Event, Job
-from scheduler.notify import touch_job, touch_queue
+from scheduler.notify import touch_job, touch_jobs, touch_queue
 from scheduler.services.many_rows import rows_update, rows_update_if
 
 log = logging.getLogger(__name__)
@@ -110,10 +110,7 @@ def jobs_transition(*, moves: Sequence[Move], at: datetime, actor: str, reason: 
     for start in range(0, len(moves), BATCH):
         with transaction.atomic():
             moved += _move_batch(moves[start : start + BATCH], at=at, actor=actor, reason=reason)
-    for queue_id in sorted({job.queue_id for job in moved}):
-        touch_queue(queue_id)
-    for job in moved:
-        touch_job(job.id)
+    touch_jobs([job.id for job in moved], sorted({job.queue_id for job in moved}))
     return moved
 
 
@@ -216,8 +213,7 @@ def job_waits_record(*, waits: Sequence[Wait], round_number: int, at: datetime) 
             )
         changed += changed_here
         news += news_here
-    for job_id in list(dict.fromkeys([*news, *changed]))[:TOUCHED_MOST]:
-        touch_job(job_id)
+    touch_jobs(list(dict.fromkeys([*news, *changed]))[:TOUCHED_MOST], [])
     return changed
 
 

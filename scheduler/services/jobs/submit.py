@@ -14,7 +14,7 @@ from scheduler.core.spec.depends_on import dependencies_text
 from scheduler.core.spec.limits import ARRAY_JOBS, NAME_CHARS
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Cluster, Event, Job, Profile, Queue
-from scheduler.notify import request_round, touch_job, touch_queue
+from scheduler.notify import request_round, touch_jobs
 from scheduler.selectors.visibility import Actor
 from scheduler.services.code.folders import code_use
 from scheduler.services.jobs.check import CheckedSpec, jobs_by_queue, queued_errors, spec_check
@@ -64,10 +64,7 @@ def jobs_store(checked: Sequence[CheckedSpec], *, at: datetime, ids: Ids) -> lis
             jobs += of_spec
         Job.objects.bulk_create(jobs)
         Event.objects.bulk_create(_submitted(job, at=at) for job in jobs)
-        for job in jobs:
-            touch_job(job.pk)
-        for queue_id in sorted({job.queue_id for job in jobs}):
-            touch_queue(queue_id)
+        touch_jobs([job.pk for job in jobs], sorted({job.queue_id for job in jobs}))
         request_round("submit")
     return firsts
 

@@ -138,7 +138,7 @@ def test_messages_go_their_way_with_these_users(broker: Broker, became: Any) -> 
     """Wishes and changes from web, desired states and reports at the scheduler, frames from both workers to web."""
     became("web")
     RedisBell().request_round("submit")
-    RedisBell().touch("jobs")
+    RedisBell().touch(["jobs"])
     broker.admin.lpush(f"reports.{SERVER}", "report")
     became("scheduler")
     transport = RedisTransport()

@@ -133,9 +133,9 @@ class MemoryBell:
         """Forget the wishes."""
         self.triggers.clear()
 
-    def touch(self, name: str) -> None:
-        """Remember the change."""
-        self.touched.add(name)
+    def touch(self, names: Sequence[str]) -> None:
+        """Remember the changes."""
+        self.touched.update(names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +152,11 @@ class RecordingFrames:
 
     def __init__(self) -> None:
         self.sent: list[SentFrame] = []
+        self.groups: set[str] | None = None  # that are watched; None: all
+
+    def watched(self) -> set[str] | None:
+        """Return the groups that a test says are watched."""
+        return self.groups
 
     def send(self, group: str, kind: str, data: Mapping[str, Any]) -> None:
         """Keep one frame."""

@@ -10,6 +10,7 @@ from channels.layers import get_channel_layer
 from django.db import connection
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
+from pytest_django import DjangoAssertNumQueries
 
 from scheduler.broker import ChannelFrames, frame_message
 from scheduler.core.model.lifecycle import JobState
@@ -53,6 +54,27 @@ def test_first_change_goes_out_at_once_and_the_rest_half_a_second_later(world: W
     assert _groups(first, "job") == [f"job.{job.pk}"]
     assert too_early == []
     assert _groups(second, "job") == [f"job.{job.pk}"]
+
+
+def test_nothing_is_read_or_sent_for_groups_that_no_page_watches(
+    world: World, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    """A page that opens later reads the database; what it missed is not sent to it as news."""
+    job = world.submit()
+    _flush(world)
+    world.frames.groups = set()
+    _touch(world, f"job.{job.pk}", f"queue.{job.queue_id}", "cluster")
+    with django_assert_num_queries(1):  # how far the events are
+        assert _flush(world) == []
+    world.clock.advance(EVERY_S)
+    world.frames.groups = {"cluster", f"queue.{job.queue_id}"}
+    assert _flush(world) == []
+    _touch(world, f"job.{job.pk}", f"queue.{job.queue_id}", "cluster")
+    sent = _flush(world)
+
+    assert {(frame.group, frame.kind) for frame in sent} == {
+        ("cluster", "cluster"), (f"queue.{job.queue_id}", "jobs"), (f"queue.{job.queue_id}", "queue")
+    }  # fmt: skip
 
 
 def test_flush_says_when_the_rest_is_due(world: World) -> None:

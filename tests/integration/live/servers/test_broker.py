@@ -1,5 +1,6 @@
 """The doors to the real embedded server: lists, early rounds, and that Celery reads what we write."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,12 +10,13 @@ from typing import Any, cast
 
 import pytest
 import redis
+from channels_redis.pubsub import RedisPubSubChannelLayer
 from django.conf import LazySettings
 from kombu import Connection  # type: ignore[attr-defined]  # kombu has no stubs
 
 from clusterweb.config.redis import celery_broker_url
 from scheduler import broker as scheduler_broker
-from scheduler.broker import TOO_LARGE, TOUCHED_KEY, WAKE_KEY, RedisBell, RedisTransport
+from scheduler.broker import TOO_LARGE, TOUCHED_KEY, WAKE_KEY, ChannelFrames, RedisBell, RedisTransport
 from scheduler.notify import request_round, touch_job, use_bell
 from scheduler.ports import UlidIds
 from tests.support.live.ports import START
@@ -64,7 +66,7 @@ def test_reports_come_oldest_first_and_touches_beside_them(broker: redis.Redis) 
     transport = RedisTransport()
     for text in ("one", "two", "three"):
         transport.send_report(SERVER, text)
-    RedisBell().touch("job.X")
+    RedisBell().touch(["job.X"])
     taken = transport.receive_reports([SERVER], timeout_s=1)
 
     assert taken == [(SERVER, "one"), (SERVER, "two"), (SERVER, "three")]
@@ -192,6 +194,30 @@ def test_celery_reads_a_desired_state_as_a_task(broker: redis.Redis, settings: L
     assert bodies[0] == ("agents.apply_desired_state", ["sealed 12"])  # older ones say nothing more
 
 
+@pytest.mark.usefixtures("broker")
+def test_groups_that_pages_watch_are_known(settings: LazySettings) -> None:
+    """Frames are sent to these alone."""
+    layer = RedisPubSubChannelLayer(hosts=[settings.REDIS_URL])
+    frames = ChannelFrames()
+    assert frames.watched() == set()
+
+    async def watched_by_one() -> set[str] | None:
+        await layer.group_add("queue.7", await layer.new_channel())
+        found = await asyncio.to_thread(frames.watched)
+        await layer.flush()
+        return found
+
+    assert asyncio.run(watched_by_one()) == {"queue.7"}
+
+
+@pytest.mark.usefixtures("connections")
+def test_groups_are_not_known_without_a_broker(settings: LazySettings, tmp_path: Path) -> None:
+    """Then frames go to all."""
+    settings.REDIS_URL = f"unix://{tmp_path}/nothing.sock"
+
+    assert ChannelFrames().watched() is None
+
+
 def test_one_early_round_is_asked_for_until_it_begins(broker: redis.Redis) -> None:
     """Debounced: the wish is a key that the round deletes before it reads."""
     bell = RedisBell()
@@ -236,7 +262,7 @@ def test_missing_broker_costs_milliseconds(settings: LazySettings, tmp_path: Pat
         started = time.monotonic()
         bell = RedisBell()
         bell.request_round("submit")
-        bell.touch("cluster")
+        bell.touch(["cluster"])
         with pytest.raises(ConnectionError):
             RedisTransport().send_desired(SERVER, "sealed")
         took_s.append(time.monotonic() - started)
