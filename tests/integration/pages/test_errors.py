@@ -219,3 +219,24 @@ def test_failure_names_its_request(admin: Client, monkeypatch: pytest.MonkeyPatc
     assert answer.status_code == 500
     assert "This page failed" in answer.content.decode()
     assert answer["X-Request-Id"] in answer.content.decode()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "path", ["/static/none.css", "/static/../none", "/healthz/none", "/sign-in/none", "/metrics-none"]
+)
+def test_address_that_is_open_to_all_and_is_not_there_is_not_found(path: str) -> None:
+    """The frame of pages, which shows the cluster, is for those who are signed in."""
+    answer = Client().get(path)
+
+    assert answer.status_code == 404
+    assert b"There is nothing at this address" in answer.content
+
+
+@pytest.mark.django_db
+def test_sign_in_without_a_token_of_its_form_says_so() -> None:
+    """As it is sent by a browser that keeps no cookies."""
+    answer = Client(enforce_csrf_checks=True).post("/sign-in", {"username": "any", "password": "none"})
+
+    assert answer.status_code == 403
+    assert b"too old to be sent" in answer.content
