@@ -1,7 +1,8 @@
-"""Refuse a process, and all that it starts, the one system call by which it could end others of its user: a filter.
+"""Refuse a process, and all that it starts, the few system calls that reach what Landlock does not check: a filter.
 
-``prlimit`` sets limits of any process of the same user: one second of CPU time, and the kernel kills it. Landlock does
-not check it. Limits of the calling process stay its own. Between fork and exec too, so the standard library only.
+``prlimit`` sets limits of any process of the same user: one second of CPU time, and the kernel kills it. Limits of the
+calling process stay its own. The kernel's keyrings hold passwords of file systems and tickets of the user who started
+the agent, and a process inherits them. Between fork and exec too, so the standard library only.
 
 Source: Linux, Documentation/userspace-api/seccomp_filter.rst.
 """
@@ -17,8 +18,9 @@ _LOAD, _EQUALS, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 # Offsets in what a filter sees of a call: its number, the architecture, the lower half of its first argument.
 _NUMBER, _ARCHITECTURE, _PID = 0, 4, 16
 _X32 = 0x40000000  # calls of another width on x86-64
-# By machine: what the kernel calls the architecture, and the number of prlimit64.
-_MACHINES = {"x86_64": (0xC000003E, 302), "aarch64": (0xC00000B7, 261)}
+# By machine: what the kernel calls the architecture; the numbers of add_key, before request_key and keyctl, and of
+# prlimit64, which is higher.
+_MACHINES = {"x86_64": (0xC000003E, 248, 302), "aarch64": (0xC00000B7, 217, 261)}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -27,21 +29,23 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
-def refuse_limits_of_others() -> None:
-    """Refuse ``prlimit`` on other processes, and calls of other widths than the machine's. Raises OSError.
+def refuse_calls() -> None:
+    """Refuse keyrings, ``prlimit`` on other processes, and calls of other widths than the machine's. Raises OSError.
 
     The process must have no other thread. Nothing is changed on machines of another architecture.
     """
     machine = os.uname().machine
     if machine not in _MACHINES:
         return
-    architecture, prlimit = _MACHINES[machine]
+    architecture, keys, prlimit = _MACHINES[machine]
     # Each is (code, jumps if true, jumps if false, constant).
     steps = (
         (_LOAD, 0, 0, _ARCHITECTURE),
-        (_EQUALS, 0, 6, architecture),
+        (_EQUALS, 0, 8, architecture),
         (_LOAD, 0, 0, _NUMBER),
-        (_AT_LEAST, 4, 0, _X32),
+        (_AT_LEAST, 6, 0, _X32),
+        (_AT_LEAST, 1, 0, keys + 3),
+        (_AT_LEAST, 4, 3, keys),
         (_EQUALS, 0, 2, prlimit),
         (_LOAD, 0, 0, _PID),
         (_EQUALS, 0, 1, 0),

@@ -17,7 +17,7 @@ from typing import Literal, NoReturn
 
 from agents.host.landlock import Confinement, confine
 from agents.host.passage import Passage, open_passage
-from agents.host.system_calls import refuse_limits_of_others
+from agents.host.system_calls import refuse_calls
 from agents.protocol.messages import STOP_SIGNALS
 
 _PR_SET_PDEATHSIG = 1
@@ -181,7 +181,7 @@ def _set_up(plan: ChildPlan, parent_pid: int) -> None:
         os._exit(127)
     if plan.confinement is not None:
         confine(plan.confinement)
-        refuse_limits_of_others()
+        refuse_calls()
 
 
 def _drop_capabilities() -> None:

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from agents.host.landlock import Confinement, confine
 from agents.host.launch_names import ATTEMPT_MARK
-from agents.host.system_calls import refuse_limits_of_others
+from agents.host.system_calls import refuse_calls
 
 # As long as any attempt's id; overwritten in place, so that /proc shows the attempt of this process.
 NOBODY = "0" * 26
@@ -85,7 +85,7 @@ def _take_over(told: dict[str, Any], work_fd: int, output_fd: int) -> None:
         os.fchdir(work_fd)
     if told["confinement"] is not None:
         confine(Confinement(**told["confinement"]))
-        refuse_limits_of_others()
+        refuse_calls()
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(int(env["OMP_NUM_THREADS"]))

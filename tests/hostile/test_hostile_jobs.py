@@ -26,6 +26,7 @@ import ctypes, errno, json, os, signal, socket, sys
 libc = ctypes.CDLL(None, use_errno=True)
 places = %s
 parent = os.getppid()
+KEYCTL = 250 if os.uname().machine == "x86_64" else 219
 def call(result):
     if result < 0:
         raise OSError(ctypes.get_errno(), "")
@@ -62,6 +63,8 @@ acts = {
     "read memory of the supervisor": read_memory,
     "take a descriptor of the supervisor": take_descriptor,
     "stop the supervisor": lambda: os.kill(parent, signal.SIGSTOP),
+    "keys in the kernel": lambda: call(libc.syscall(KEYCTL, 0, -3, 0)),
+    "a key into the kernel": lambda: call(libc.syscall(KEYCTL - 2, b"user", b"one", b"x", 1, -3)),
     "change our runtime": open_for_writing(places["runtime"], os.O_APPEND),
     "change the agent's Python": open_for_writing(places["python"] + "/x.pth", os.O_CREAT),
     "settings of the kernel": open_for_writing("/proc/sys/kernel/core_pattern"),
@@ -95,6 +98,7 @@ ACTS = (
     *("hard link to a key", "move another job's file", "delete another job's file"),
     *("key through the root of a process", "key through the root of the supervisor", "folder of the supervisor"),
     *("key in a user namespace", "mount in a user namespace", "trace the supervisor", "read memory of the supervisor"),
+    *("keys in the kernel", "a key into the kernel"),
     *("take a descriptor of the supervisor", "stop the supervisor", "change our runtime", "change the agent's Python"),
     *("settings of the kernel", "raw device", "raw packets", "another root", "a job of cron", "preload a library"),
 )
