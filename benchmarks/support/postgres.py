@@ -26,19 +26,33 @@ class Postgres:
     def __init__(self) -> None:
         folder = programs()
         assert folder, f"no PostgreSQL under {INSTALLED}"
-        self._folder, self._port = folder, free_port()
+        self._folder, self.port = folder, free_port()
         self._directory = Path(tempfile.mkdtemp(prefix="clusterweb-postgres-"))
         self._as_user = ["runuser", "-u", USER, "--"] if os.geteuid() == 0 else []
         if self._as_user:
             shutil.chown(self._directory, USER)
         self._data = self._directory / "data"
-        self.url = f"postgres://{USER}@127.0.0.1:{self._port}/{USER}"
+        self.url = f"postgres://{USER}@127.0.0.1:{self.port}/{USER}"
 
     def start(self) -> None:
         """Make the database and start the server."""
         self._call("initdb", "--auth=trust", f"--username={USER}", "--encoding=UTF8", "-D", str(self._data))
-        options = f"-p {self._port} -k {self._directory} -c listen_addresses=127.0.0.1"
-        self._call("pg_ctl", "-w", *self._at, "-l", str(self._directory / "log"), "-o", options, "start")
+        self._start()
+
+    def follow(self, other: "Postgres") -> None:
+        """Become a standby of another server, with a copy of all it has; what was here before is gone."""
+        shutil.rmtree(self._data, ignore_errors=True)
+        whose = ("-h", "127.0.0.1", "-p", str(other.port), "-U", USER)
+        self._call("pg_basebackup", *whose, *self._at, "--write-recovery-conf", "--checkpoint=fast")
+        self._start()
+
+    def promote(self) -> None:
+        """Stop following: take writes."""
+        self._call("pg_ctl", "-w", *self._at, "promote")
+
+    def stop(self, *, how: str) -> None:
+        """Stop it, ``fast`` or ``immediate`` as a crash does."""
+        self._call("pg_ctl", "-w", *self._at, "-m", how, "stop")
 
     def restart(self, *, how: str) -> None:
         """Stop it, ``fast`` or ``immediate`` as a crash does, and start it again."""
@@ -49,6 +63,10 @@ class Postgres:
         if (self._data / "postmaster.pid").exists():
             self._call("pg_ctl", *self._at, "-m", "immediate", "stop")
         shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _start(self) -> None:
+        options = f"-p {self.port} -k {self._directory} -c listen_addresses=127.0.0.1"
+        self._call("pg_ctl", "-w", *self._at, "-l", str(self._directory / "log"), "-o", options, "start")
 
     @property
     def _at(self) -> tuple[str, str]:

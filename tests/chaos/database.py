@@ -1,6 +1,7 @@
-"""The database of a chaos run: what it says, and how it is locked and restarted."""
+"""The database of a chaos run: what it says, and how it is locked, restarted and switched."""
 
 import contextlib
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any, Protocol
 import psycopg
 
 from benchmarks.support.postgres import Postgres
+from tests.chaos.links import Link
 
 # A query on a database that is locked, away or half-way through a change.
 NO_DATABASE = (sqlite3.Error, psycopg.Error)
@@ -61,11 +63,34 @@ class Sqlite:
 
 
 class OwnPostgres:
-    """A server of our own, which may be restarted."""
+    """A server of our own with a standby, behind an address that stays: it may be restarted, and left for the standby.
+
+    Nothing is committed before the standby has it, so what was acknowledged survives a switch.
+    """
 
     def __init__(self) -> None:
-        self.server = Postgres()
-        self.url = self.server.url
+        self._server, self._standby = Postgres(), Postgres()
+        door = socket.socket()
+        door.bind(("127.0.0.1", 0))
+        self.url = self._server.url.replace(f":{self._server.port}/", f":{door.getsockname()[1]}/")
+        self._link = Link(door, self._server.port)
+
+    def start(self) -> None:
+        """Start both."""
+        self._server.start()
+        self._follow()
+
+    def destroy(self) -> None:
+        """Stop both and remove what they wrote."""
+        self._link.stop()
+        for server in (self._standby, self._server):
+            server.destroy()
+
+    def _follow(self) -> None:
+        self._standby.follow(self._server)
+        with psycopg.connect(self._server.url, autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            connection.execute("SELECT pg_reload_conf()")
 
     def says(self, query: str) -> list[tuple[Any, ...]]:
         """Return what a query finds; times are in UTC."""
@@ -89,7 +114,17 @@ class OwnPostgres:
     def restart(self, rng: Random) -> str:
         """Restart it, as an admin does or as after a crash; return which."""
         how = rng.choice(RESTARTS)
-        self.server.restart(how=how)
+        self._server.restart(how=how)
+        return how
+
+    def switch(self, rng: Random) -> str:
+        """Stop it for good and let the standby go on in its place; a new standby follows that one. Return how."""
+        how = rng.choice(RESTARTS)
+        self._server.stop(how=how)
+        self._standby.promote()
+        self._server, self._standby = self._standby, self._server
+        self._link.target = self._server.port
+        self._follow()
         return how
 
 

@@ -103,8 +103,9 @@ class Faults:
         if hosts:
             self.kinds["part a host from the network"] = self._part
         if isinstance(database, OwnPostgres):
-            restart = database.restart
+            restart, switch = database.restart, database.switch
             self.kinds["restart the database"] = lambda: (restart(self._rng), 0.0, lambda: None)
+            self.kinds["switch to a standby"] = lambda: (switch(self._rng), 0.0, lambda: None)
 
     def begin(self, kind: str) -> tuple[str, float, End]:
         """Break something; return what was hit, for how many seconds it is to last, and what ends it."""

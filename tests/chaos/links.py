@@ -1,4 +1,4 @@
-"""The link between one agent and the broker, through a proxy of ours, so that it can be cut and slowed without root."""
+"""A link through a proxy of ours, as between an agent and the broker, so that it can be cut and slowed without root."""
 
 import contextlib
 import selectors
@@ -26,10 +26,10 @@ class Link:
     A cut link carries nothing, and its connections stay open: neither side is told, as when a cable is pulled.
     """
 
-    def __init__(self, door: socket.socket, target: Path) -> None:
+    def __init__(self, door: socket.socket, target: Path | int) -> None:
         self.is_cut = False
         self.delay_s = 0.0
-        self._target = target
+        self.target = target  # of new connections: a socket's path, or a port of this machine
         self._selector = selectors.DefaultSelector()
         self._peers: dict[socket.socket, socket.socket] = {}
         self._waiting: deque[tuple[float, socket.socket, bytes]] = deque()
@@ -66,9 +66,10 @@ class Link:
 
     def _open(self) -> None:
         near, _ = self._door.accept()
-        far = socket.socket(socket.AF_UNIX)
+        by_port = isinstance(self.target, int)
+        far = socket.socket(socket.AF_INET if by_port else socket.AF_UNIX)
         try:
-            far.connect(str(self._target))
+            far.connect(("127.0.0.1", self.target) if by_port else str(self.target))
         except OSError:
             near.close()
             far.close()

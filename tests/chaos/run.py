@@ -107,8 +107,8 @@ class ChaosRun:
         if not self.on_postgres:
             return Sqlite(disk.path)
         database = OwnPostgres()
-        at_end.callback(database.server.destroy)
-        database.server.start()
+        at_end.callback(database.destroy)
+        database.start()
         return database
 
     def _start_hosts(self, stack: Stack, at_end: contextlib.ExitStack) -> None:

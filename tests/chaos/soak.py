@@ -83,8 +83,8 @@ def run(*, minutes: float, on_postgres: bool, seed: int = 1) -> Json:
         environment = {"ROUND_S": "5"}
         if on_postgres:
             database = OwnPostgres()
-            at_end.callback(database.server.destroy)
-            database.server.start()
+            at_end.callback(database.destroy)
+            database.start()
             environment["DATABASE_URL"] = database.url
         stack = Stack(folder, **environment)
         at_end.callback(stack.destroy)
