@@ -14,4 +14,5 @@ urlpatterns = [
     path("", include("frontend.pages.experiments.urls")),
     path("", include("frontend.pages.admin.urls")),
     path("", include("frontend.pages.webhooks.urls")),
+    path("", include("frontend.pages.search.urls")),
 ]

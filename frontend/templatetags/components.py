@@ -42,6 +42,16 @@ def middle(name: str, most: int) -> str:
 
 
 @register.filter
+def marked(text: str, letters: str) -> SafeString:
+    """Write a text with the letters that were searched for marked where they first stand."""
+    at = text.lower().find(letters.lower()) if letters else -1
+    if at < 0:
+        return format_html("{}", text)
+    end = at + len(letters)
+    return format_html("{}<mark>{}</mark>{}", text[:at], text[at:end], text[end:])
+
+
+@register.filter
 def key(values: Mapping[str, object], name: str) -> object:
     """Return ``values[name]`` or None."""
     return values.get(name)

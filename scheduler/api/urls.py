@@ -3,7 +3,7 @@
 from django.urls import path, re_path
 
 from scheduler.api.admin import audit, secrets, settings, shadow, tokens, users, webhooks
-from scheduler.api.cluster import gpu_hours, overview, rounds, servers
+from scheduler.api.cluster import gpu_hours, overview, rounds, search, servers
 from scheduler.api.code import views as code
 from scheduler.api.jobs import actions as job_actions
 from scheduler.api.jobs import experiments, profiles, schemas, templates
@@ -101,6 +101,7 @@ urlpatterns = [
     path("whatif/<str:scenario>/cancel", whatif.ScenarioCancel.as_view(), name="api-scenario-cancel"),
     path("whatif/<str:scenario>/runs/<int:variant>/<int:seed>", whatif.ScenarioRun.as_view(), name="api-scenario-run"),
     path("overview", overview.Overview.as_view(), name="api-overview"),
+    path("search", search.Search.as_view(), name="api-search"),
     path("alerts", overview.Alerts.as_view(), name="api-alerts"),
     path("next-free", overview.NextFree.as_view(), name="api-next-free"),
     path("events", overview.Events.as_view(), name="api-events"),

@@ -76,6 +76,7 @@ ROWS = (
     Row("see the overview", SIGNED_IN, Way("get-api-overview"), Way("GET overview")),
     Row("read what needs an admin", ADMINS, Way("get-api-alerts")),
     Row("read when servers are free", SIGNED_IN, Way("get-api-next-free")),
+    Row("search", SIGNED_IN, Way("get-api-search"), Way("GET search")),
     Row("see what happened", SIGNED_IN, page=Way("GET events")),
     Row("open the sign-in", ANY_ROLE, page=Way("GET sign-in", does=302, but={"anonymous": 200})),
     Row("sign in", ANY_ROLE, page=Way("POST sign-in", does=302, but={"anonymous": 200})),
@@ -296,6 +297,7 @@ ONLY_READ = (
     *(
         "overview",
         "events",
+        "search",
         "jobs",
         "job",
         "job-tab",

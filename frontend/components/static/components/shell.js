@@ -233,7 +233,7 @@ const Shell = (() => {
     if (event.key === "g") leader = event.timeStamp; // when it was typed: a busy page handles it later
     else if (event.key === "/") {
       const search = document.querySelector("[data-shortcut]");
-      if (search) { event.preventDefault(); search.focus(); search.select(); }
+      if (globalThis.Palette) { event.preventDefault(); Palette.open(search); }
     } else if (event.key === "?") document.getElementById("keys")?.showModal();
     else if (event.key === "j") moveRow(1);
     else if (event.key === "k") moveRow(-1);
