@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-unt
 from playwright.sync_api import Browser, BrowserContext, expect
 
 from tests.browser.site import Site, site_served
-from tests.browser.test_accessibility import NARROW, WIDE, faults
+from tests.browser.test_accessibility import WIDE, faults
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_when_search_does_not_answer_pages_still_open(window: BrowserContext, si
 def test_on_a_phone_it_fills_the_screen_and_can_be_closed(window: BrowserContext, site: Site) -> None:
     """Opened from the top bar, closed by its button."""
     page = window.new_page()
-    page.set_viewport_size(NARROW)
+    page.set_viewport_size({"width": 390, "height": 844})
     page.goto(site.url)
     page.locator(".mobilebar [data-palette]").click()
     expect(page.get_by_role("combobox")).to_be_focused()
