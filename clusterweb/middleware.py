@@ -12,8 +12,8 @@ from django.shortcuts import resolve_url
 
 Next = Callable[[HttpRequest], HttpResponse]
 
-# The few paths that answer without a sign-in. The REST API denies by itself.
-PUBLIC = re.compile(r"^/(sign-in|healthz|readyz|version|favicon\.ico|static/|metrics|api/)")
+# The few paths that answer without a sign-in. The REST API and the wall deny by themselves.
+PUBLIC = re.compile(r"^/(sign-in|healthz|readyz|version|favicon\.ico|static/|metrics|api/|wall(/open)?$)")
 POLICY = (
     "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; script-src 'self'; "
     "connect-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"

@@ -15,4 +15,5 @@ urlpatterns = [
     path("", include("frontend.pages.admin.urls")),
     path("", include("frontend.pages.webhooks.urls")),
     path("", include("frontend.pages.search.urls")),
+    path("", include("frontend.pages.wall.urls")),
 ]

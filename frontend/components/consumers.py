@@ -22,12 +22,14 @@ from django.contrib.auth.models import AnonymousUser, User
 
 from frontend.components.live_rights import desk_of_loop
 from scheduler.selectors.visibility import groups_allowed
+from scheduler.services.accounts.walls import wall_link_of_session
 from scheduler.services.open_connections import RENEWED_EVERY_S, ConnectionSlot
 
 log = logging.getLogger(__name__)
 
 MOST_GROUPS = 60
 MOST_SOCKETS = 100  # of one user, in all windows together
+WALL_IDS = -1  # links count down from here, so that none is taken for a user
 RECHECK_S = 5.0
 CHECK_WITHIN_S = 10.0
 CLOSE_DENIED = 4403
@@ -43,10 +45,16 @@ def _groups(query: bytes) -> list[str]:
 
 
 def _listener(session_key: str | None, groups: Sequence[str]) -> int | None:
-    """Return the user of the session if it is still good and the user may listen to every group."""
+    """Return the user of the session if it is still good and the user may listen to every group.
+
+    A screen with the wall on it has no user: it may listen to the cluster alone, and is told by its link.
+    """
     engine = import_module(settings.SESSION_ENGINE)
     user: User | AnonymousUser = get_user(SimpleNamespace(session=engine.SessionStore(session_key)))  # type: ignore[arg-type]  # reads .session alone
     may = user.is_authenticated and user.is_active and all(groups_allowed(user, name) for name in groups)
+    if not may and list(groups) == ["cluster"]:
+        link = wall_link_of_session(engine.SessionStore(session_key))
+        return WALL_IDS - link.pk if link else None
     return user.pk if may else None
 
 

@@ -235,6 +235,11 @@ def _webhook(row: EventRow) -> Said:
     return "mute", "bell", f"{row['actor']} {verbs.get(row['reason'], row['reason'])} the webhook {name}."
 
 
+def _wall(row: EventRow) -> Said:
+    verb = "made" if row["reason"] == "create" else "revoked"
+    return "mute", "monitor", f"{row['actor']} {verb} the wall link {row['data'].get('name', '')}."
+
+
 def _user(row: EventRow) -> Said:
     verbs = {"create": "made", "change": "changed", "deactivate": "keeps out", "activate": "lets in again"}
     return "mute", "user", f"{row['actor']} {verbs.get(row['reason'], row['reason'])} {row['data'].get('user', '')}."
@@ -324,6 +329,7 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
     "shadow": _shadow,
     "webhook": _webhook,
     "user": _user,
+    "wall": _wall,
     "sign_in": _sign_in,
     "search": _search,
     "whatif": _whatif,

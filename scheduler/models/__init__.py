@@ -1,6 +1,6 @@
 """Data, constraints and indexes. No rule lives here; services write, selectors read."""
 
-from scheduler.models.account import ApiToken, Identity
+from scheduler.models.account import ApiToken, Identity, WallLink
 from scheduler.models.cluster import Cluster
 from scheduler.models.code import CodeBlob, CodeFolder, CodeSent
 from scheduler.models.event import Event, IdempotencyKey, JobDay, Sample, UsageHour
@@ -57,5 +57,6 @@ __all__ = [
     "TraceFile",
     "Trial",
     "UsageHour",
+    "WallLink",
     "Webhook",
 ]

@@ -35,3 +35,22 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.prefix}... of {self.user}"
+
+
+class WallLink(models.Model):
+    """A link that opens the wall on a screen without a sign-in. Only its hash is stored.
+
+    The screen reads what its maker may read, without people; it goes dark when the link is revoked or its maker is no
+    longer an active admin.
+    """
+
+    name = models.CharField(max_length=80)
+    sha256 = models.CharField(max_length=64, unique=True)
+    shows_names = models.BooleanField(default=False)  # of jobs; else "a job of <queue>"
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="wall_links")
+    created_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True)
+    last_used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"wall {self.name}"

@@ -39,6 +39,7 @@ PAGES = (
     Place(label="What happened", about="events of the last day", href="/events", icon="history"),
     Place(label="Experiments", about="searches over parameters", href="/experiments", icon="gauge"),
     Place(label="What-if", about="simulates a change first", href="/whatif", icon="flask-conical", need=Need.ASKS),
+    Place(label="Wall", about="one screen for the room", href="/wall", icon="monitor"),
     Place(label="Profile and tokens", about="password, mails, tokens", href="/me", icon="key-round"),
     Place(label="Secrets", about="values that jobs name", href="/secrets", icon="lock"),
     Place(label="Webhooks", about="events sent elsewhere", href="/webhooks", icon="bell", need=Need.ASKS),
@@ -46,6 +47,7 @@ PAGES = (
     Place(label="Shadow policy", about="Admin: plans, never acts", href="/admin/shadow", icon="eye", need=Need.ADMIN),
     Place(label="Users", about="Admin: roles, tokens", href="/admin/users", icon="users", need=Need.ADMIN),
     Place(label="Audit", about="Admin: who changed what", href="/admin/audit", icon="list", need=Need.ADMIN),
+    Place(label="Screens", about="Admin: links to the wall", href="/admin/walls", icon="monitor", need=Need.ADMIN),
     Place(label="Kept files", about="Admin: disk, retention", href="/admin/kept", icon="hard-drive", need=Need.ADMIN),
 )
 ACTIONS = (

@@ -33,6 +33,7 @@ KINDS = {
     "code": "a sent folder",
     "webhook": "a webhook",
     "user": "a user",
+    "wall": "a link to the wall",
     "mail_choice": "a choice of mails",
     "profile": "a profile",
     "whatif": "a what-if scenario",

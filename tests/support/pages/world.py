@@ -11,8 +11,9 @@ from django.utils import timezone
 
 from frontend.pages.jobs.job.tabs import TABS
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Cluster, Job, Queue, Round, Scenario, ScenarioRun
+from scheduler.models import Cluster, Job, Queue, Round, Scenario, ScenarioRun, WallLink
 from scheduler.models.scenario import RunState
+from scheduler.services.accounts.walls import wall_link_create
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.whatif.scenarios import child
 from scheduler.whatif.scenarios.bases import base_read
@@ -69,6 +70,7 @@ def full_world(folder: Path) -> World:
     for path, content in FILES.items():
         file_write(world.job, path, content)
     _answer(world.asked, folder)
+    wall_link_create(actor=world.users["admin"], name="lobby", shows_names=True, at=now)
     cluster_row()
     Cluster.objects.update(round_number=1, round_finished_at=now)
     return world
@@ -126,6 +128,7 @@ def page_arguments(world: World, role: str) -> dict[str, Any]:
         "kind": "csv",
         "template": world.template.pk,
         "view": 1,
+        "link_id": WallLink.objects.values_list("pk", flat=True).first() or 1,
     }
 
 

@@ -1,0 +1,138 @@
+"""The wall: a link opens it on a screen that reads it and nothing else, without names that were not allowed."""
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from frontend.components.consumers import _listener
+from scheduler.core.model.errors import NotAllowed, SpecInvalid
+from scheduler.core.model.lifecycle import JobState
+from scheduler.models import Event, WallLink
+from scheduler.services.accounts.walls import wall_link_create, wall_link_revoke
+from tests.integration.api.conftest import World
+from tests.support.rows.factories import job_make, server_make
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def link_of(world: World, *, names: bool = False) -> tuple[WallLink, str]:
+    """Return a link of the admin with its code."""
+    return wall_link_create(actor=world.users["admin"], name="lobby", shows_names=names, at=NOW)
+
+
+def screen_of(code: str) -> Client:
+    """Return a browser that has sent a code."""
+    client = Client()
+    answer = client.post("/wall/open", {"code": code})
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/wall")
+    return client
+
+
+def test_a_screen_reads_the_wall_and_nothing_else(world: World) -> None:
+    """Other pages send it to the sign-in, REST refuses; people are never named."""
+    screen = screen_of(link_of(world)[1])
+    wall = screen.get("/wall")
+
+    assert wall.status_code == 200
+    assert wall.headers["Cache-Control"].startswith("max-age=0")
+    text = wall.content.decode()
+    assert not any(user.username in re.sub(r"<[^>]*>", " ", text).split() for user in world.users.values())
+    for path in ("/", "/jobs", "/cluster", "/admin/walls", "/search"):
+        assert screen.get(path).status_code == 302, path
+    assert screen.get("/api/v1/overview").status_code == 401
+
+
+def test_jobs_are_named_where_the_admin_allowed_it(world: World) -> None:
+    """Else only their queue is told."""
+    job_make(world.vision, state=JobState.QUEUED, name="secret-plan")
+
+    assert "secret-plan" in screen_of(link_of(world, names=True)[1]).get("/wall").content.decode()
+    hidden = screen_of(link_of(world)[1]).get("/wall").content.decode()
+    assert "secret-plan" not in hidden
+    assert "canary-job" not in hidden
+    assert "a job of vision" in hidden
+
+
+def test_a_person_reads_it_by_their_own_right(world: World) -> None:
+    """Jobs of other queues have no name."""
+    job_make(world.speech, state=JobState.QUEUED, name="of-speech")
+
+    assert "of-speech" not in world.client("member").get("/wall").content.decode()
+    assert "of-speech" in world.client("admin").get("/wall").content.decode()
+    assert Client().get("/wall").status_code == 302
+
+
+def test_revoking_makes_screens_dark(world: World) -> None:
+    """At the next request, and for the live frames."""
+    link, code = link_of(world)
+    screen = screen_of(code)
+    key = screen.session.session_key
+    assert _listener(key, ["cluster"]) == -1 - link.pk
+    assert _listener(key, ["cluster", f"queue.{world.vision.pk}"]) is None
+    assert _listener(key, [f"job.{world.job.pk}"]) is None
+
+    wall_link_revoke(actor=world.users["admin"], link_id=link.pk, at=NOW)
+
+    assert screen.get("/wall").status_code == 302
+    assert _listener(key, ["cluster"]) is None
+    assert Client().post("/wall/open", {"code": code}).status_code == 422
+
+
+def test_a_link_ends_with_its_maker(world: World) -> None:
+    """An admin who leaves, or is admin no longer, leaves no open screen behind."""
+    screen = screen_of(link_of(world)[1])
+    User.objects.filter(pk=world.users["admin"].pk).update(is_superuser=False)
+
+    assert screen.get("/wall").status_code == 302
+
+
+@pytest.mark.parametrize("code", ["", "x", "x" * 5000, "\x00", "' OR 1=1"])
+def test_a_wrong_code_opens_nothing(world: World, code: str) -> None:
+    """It says so at the field, and gives no session."""
+    client = Client()
+    answer = client.post("/wall/open", {"code": code})
+
+    assert answer.status_code == 422
+    assert "This code opens no wall" in answer.content.decode()
+    assert client.get("/wall").status_code == 302
+
+
+def test_links_are_made_and_revoked_by_admins_and_stand_in_the_audit(world: World) -> None:
+    """The link is shown once; its code stands behind #, and nowhere in the database or the audit."""
+    client = world.client("admin")
+    page = client.post("/admin/walls", {"name": "lobby", "shows_names": "on"}).content.decode()
+    code = page.split("/wall/open#")[1].split("<")[0].split('"')[0].strip()
+    assert screen_of(code).get("/wall").status_code == 200
+    assert code not in client.get("/admin/walls").content.decode()
+    link = WallLink.objects.latest("pk")
+    assert code not in str(vars(link))
+    client.post(f"/admin/walls/{link.pk}/revoke")
+
+    told = list(Event.objects.filter(kind="wall").order_by("pk").values_list("actor", "reason", "data"))[-2:]
+    assert told == [
+        ("ada", "create", {"name": "lobby", "shows_names": True}),
+        ("ada", "revoke", {"name": "lobby"}),
+    ]
+    assert Event.objects.filter(kind="wall").latest("pk").request_id
+    with pytest.raises(NotAllowed):
+        wall_link_create(actor=world.users["lead"], name="mine", shows_names=True, at=NOW)
+    with pytest.raises(SpecInvalid):
+        wall_link_create(actor=world.users["admin"], name="", shows_names=True, at=NOW)
+
+
+def test_the_wall_costs_no_more_queries_with_more_to_show(
+    world: World, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    """Servers and jobs are read together."""
+    screen = screen_of(link_of(world)[1])
+    for number in range(8):
+        server = server_make(f"more-{number}", gpus=4)
+        job_make(world.vision, state=JobState.RUNNING, server=server)
+        job_make(world.vision, state=JobState.QUEUED)
+    with django_assert_max_num_queries(40):
+        assert screen.get("/wall").status_code == 200
