@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import TypedDict
 
 from django.db.models import Count, F, Q, QuerySet
 
 from scheduler.core.operations.start_calibration import MOST_RATIOS, ratio
 from scheduler.models import Job, StartEstimate
 from scheduler.selectors.jobs.reason_rows import EstimateError, EstimateRow
+from scheduler.selectors.rows import Moment
 from scheduler.selectors.times import iso, seconds_between
 
 LATELY = timedelta(days=7)
@@ -42,6 +44,22 @@ def estimate_row(estimate: StartEstimate | None) -> EstimateRow:
 def estimate_of(job: Job) -> StartEstimate | None:
     """Return the open estimate of a job; the caller has made sure that it may be seen."""
     return StartEstimate.objects.filter(job=job, closed_at=None).first()
+
+
+class StartCourse(TypedDict):
+    """When a job starts in the simulated futures that start it."""
+
+    made_at: Moment
+    futures: int
+    starts_s: list[float]  # after ``made_at``, ascending
+
+
+def start_course(job: Job) -> StartCourse | None:
+    """Return the starts behind the open estimate; the caller has made sure that the job may be seen."""
+    found = estimate_of(job)
+    if found is None or found.reason or not found.futures:
+        return None
+    return {"made_at": iso(found.made_at), "futures": found.futures, "starts_s": list(found.starts_s)}
 
 
 def estimates_of(job_pks: Iterable[str]) -> dict[str, EstimateRow]:

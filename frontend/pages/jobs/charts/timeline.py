@@ -13,6 +13,7 @@ from scheduler.selectors.jobs.rows import AttemptRow, ReceiptRow, RunRow, Timeli
 
 LABEL_FRAC = 0.16  # of the width; a narrower bar has its words on hover alone
 NARROW_FRAC = 0.03
+SHORT_S = 600.0  # a shorter course is told with seconds
 QUIET_CAUSES = frozenset(
     {
         EndCause.COMPLETED,
@@ -54,7 +55,7 @@ class TimelineBar:
 
     Attributes:
         span: Weight of its width, seconds.
-        css: wait, past, now, preempt or fail; with ``narrow`` where it has no room for padding.
+        css: wait, past, now or fail; with ``narrow`` where it has no room for padding; preempt: a thin mark.
         label: What stands in it; empty where it does not fit.
         title: The whole in words.
     """
@@ -75,6 +76,7 @@ class Timeline:
     middle: str
     end: datetime
     checkpoint_percent: float | None
+    with_seconds: bool = False
 
 
 def cause_words(attempt: AttemptRow) -> str:
@@ -91,7 +93,12 @@ def timeline_of(subject: Subject) -> Timeline:
     """Return the course of a job until now or its end."""
     entries = _without_dust(_merged(subject.timeline))
     total_s = sum(entry["duration_s"] for entry in entries) or 1.0
-    bars = [_bar(entry, entries[index - 1] if index else None, subject, total_s) for index, entry in enumerate(entries)]
+    bars: list[TimelineBar] = []
+    for index, entry in enumerate(entries):
+        before = entries[index - 1] if index else None
+        if before is not None and before.get("end_cause") == EndCause.PREEMPTED:
+            bars.append(TimelineBar(span=0.001, css="preempt", label="", title="Preempted"))
+        bars.append(_bar(entry, subject, total_s))
     begin = subject.job.submitted_at
     end = subject.job.ended_at or subject.at
     last = next(((a["receipt"], a["lost_s"]) for a in reversed(subject.attempts) if a["receipt"]), None)
@@ -101,6 +108,7 @@ def timeline_of(subject: Subject) -> Timeline:
         begin=begin,
         middle=_short_receipt(*last, subject) if last else "",
         end=end,
+        with_seconds=(end - begin).total_seconds() < SHORT_S,
         checkpoint_percent=_percent(subject.job.checkpoint_at, begin, end),
     )
 
@@ -133,7 +141,7 @@ def _without_dust(entries: Sequence[TimelineRow]) -> Sequence[TimelineRow]:
     return lasting or entries
 
 
-def _bar(entry: TimelineRow, before: TimelineRow | None, subject: Subject, total_s: float) -> TimelineBar:
+def _bar(entry: TimelineRow, subject: Subject, total_s: float) -> TimelineBar:
     frac = entry["duration_s"] / total_s
     took = duration(whole_s(entry["duration_s"]))
     if entry["kind"] == "attempt":
@@ -141,8 +149,7 @@ def _bar(entry: TimelineRow, before: TimelineRow | None, subject: Subject, total
     elif entry["kind"] == "suspended":
         css, words = "wait", "Suspended"
     else:
-        is_preempted = before is not None and before.get("end_cause") == EndCause.PREEMPTED
-        css, words = ("preempt", "Preempted") if is_preempted else ("wait", "Waiting")
+        css, words = "wait", "Waiting"
     label = words if frac >= LABEL_FRAC or (frac >= 0.09 and len(words) < 10) else ""
     narrow = " narrow" if frac < NARROW_FRAC else ""
     return TimelineBar(span=max(entry["duration_s"], 0.001), css=css + narrow, label=label, title=f"{words}, {took}")

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from frontend.components.devices import DeviceWord
 from frontend.pages.jobs.head import Action, TimePhrase, actions, moment, place_words
-from frontend.pages.jobs.job.tabs import TABS, Tab
+from frontend.pages.jobs.job.tabs import TABS, Tab, bar_of, parts_of
 from frontend.pages.jobs.logs.log_view import download_headers, whole
 from frontend.pages.jobs.subject import Subject, found_job, subject_of
 from scheduler.core.model.errors import Conflict, InvalidTransition, JobChanged, NotAllowed, NotFound, SpecInvalid
@@ -59,6 +59,7 @@ class JobFrame(TypedDict):
     may_reprioritise: bool
     tab: str
     tabs: list[tuple[Tab, int | None]]
+    parts: list[tuple[Tab, int | None]]
     log_url: str
 
 
@@ -74,7 +75,8 @@ def job_frame(subject: Subject, tab: str) -> JobFrame:
         "actions": actions(subject),
         "may_reprioritise": "cancel" in subject.detail["actions"],
         "tab": tab,
-        "tabs": [(item, item.count(subject)) for item in TABS.values()],
+        "tabs": [(item, None if item.group else item.count(subject)) for item in bar_of(tab)],
+        "parts": [(item, item.count(subject)) for item in parts_of(tab)],
         "log_url": f"/api/v1/jobs/{subject.job.pk}/logs",
     }
 

@@ -2,11 +2,14 @@
 
 from typing import TypedDict
 
+from frontend.components.charts import Chart
 from frontend.pages.jobs.job.receipts import Receipt, receipts_of
 from frontend.pages.jobs.subject import Subject
+from frontend.pages.jobs.waiting.chances import NextEvent, chance_chart, next_events
 from frontend.pages.jobs.waiting.estimate import EstimateView, estimate_view
 from frontend.pages.jobs.waiting.offers import ChangeOffer, offers_of
 from frontend.pages.jobs.waiting.why import Piece, ReasonBox, ahead_title, checks_title, pieces_of, reason_context
+from scheduler.core.model.lifecycle import JobState
 from scheduler.selectors.jobs.reason_rows import CheckRow, Explanation, JobAhead
 
 
@@ -24,6 +27,9 @@ class WhyTab(TypedDict):
     pieces: list[Piece]
     waited: str
     receipts: list[Receipt]
+    chance: Chart | None
+    next_title: str
+    next_events: list[NextEvent]
 
 
 def context(subject: Subject) -> WhyTab:
@@ -34,6 +40,8 @@ def context(subject: Subject) -> WhyTab:
         for check in explain["checks"]
     ]
     pieces, waited = pieces_of(subject)
+    estimate = estimate_view(subject)
+    next_title, events = next_events(subject) if subject.state is JobState.QUEUED else ("", [])
     return {
         "reason": reason_context(subject),
         "explain": explain,
@@ -41,7 +49,10 @@ def context(subject: Subject) -> WhyTab:
         "checks_title": checks_title(checks),
         "ahead": [{**row, "sentence": subject.words(row["sentence"])} for row in explain["ahead"]],
         "ahead_title": ahead_title(explain),
-        "estimate": estimate_view(subject),
+        "estimate": estimate,
+        "chance": chance_chart(subject, estimate),
+        "next_title": next_title,
+        "next_events": events,
         "offers": offers_of(subject),
         "pieces": pieces,
         "waited": waited,

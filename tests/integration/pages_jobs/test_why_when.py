@@ -1,0 +1,84 @@
+"""Why and when: the curve of the chance to start, what frees next, and that nothing helps when nothing does."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from scheduler.core.model.lifecycle import JobState
+from scheduler.models import Job, StartEstimate
+from tests.integration.pages_jobs.conftest import World
+from tests.support.rows.factories import job_make, server_make
+
+pytestmark = pytest.mark.django_db
+
+
+def waiting(world: World) -> Job:
+    """Return a job that waits for more GPUs than any server has free."""
+    job = job_make(world.vision, state=JobState.QUEUED, owner=world.users["member"], num_gpus=2, name="waits")
+    Job.objects.filter(pk=job.pk).update(wait_reason="no_capacity", wait_evidence={"needed_gpus": 2, "free_gpus": 0})
+    return job
+
+
+def why(world: World, job: Job) -> str:
+    """Return the text of its tab."""
+    return world.browser("member").open(f"/jobs/J-{job.number}/why").text
+
+
+def test_the_curve_has_the_starts_of_the_futures(world: World) -> None:
+    """Four of five futures start it; the table says the same as the figure."""
+    job, now = waiting(world), timezone.now()
+    StartEstimate.objects.create(
+        job=job,
+        round_number=1,
+        made_at=now,
+        p50_at=now + timedelta(seconds=120),
+        futures=5,
+        starts_s=[60, 120, 120, 600],
+    )
+
+    text = why(world, job)
+
+    assert "Chance that it has started, 5 simulated futures" in text
+    assert "80 %" in text
+    assert "How sure this is" in text
+
+
+def test_without_an_estimate_there_is_no_curve(world: World) -> None:
+    """Nothing is drawn of what is not known."""
+    assert "Chance that it has started" not in why(world, waiting(world))
+
+
+def test_what_frees_next_is_told_by_the_jobs_that_say_so(world: World) -> None:
+    """The server whose job ends first, and when all of it is free."""
+    server = server_make("gpu-77", gpus=2, last_report_at=timezone.now())
+    job = job_make(world.vision, state=JobState.RUNNING, server=server, num_gpus=1, name="ends-soon")
+    Job.objects.filter(pk=job.pk).update(step=0, total_steps=600, steps_per_s=1.0)
+
+    text = why(world, waiting(world))
+
+    assert "gpu-77 is the first whole server that fits" in text
+    assert "A job on gpu-77 ends." in text
+    assert "when ends-soon ends" in text
+
+
+def test_when_no_change_helps_the_page_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a job that waits; not for one that runs."""
+    monkeypatch.setattr("frontend.pages.jobs.waiting.offers.job_unblockers", lambda user, job, at: [])
+    assert "No change we tried would end it sooner." in why(world, waiting(world))
+    running = job_make(world.vision, state=JobState.RUNNING, owner=world.users["member"])
+    assert "No change we tried" not in why(world, running)
+
+
+def test_six_tabs_hold_all_that_nine_held(world: World) -> None:
+    """Old addresses stay; a group shows its parts."""
+    job = waiting(world)
+    page = world.browser("member").open(f"/jobs/J-{job.number}/placement")
+    bar = page.html.split('<nav class="tabs" aria-label="Job">')[1].split("</nav>")[0]
+
+    assert bar.count("<a ") <= 6
+    assert 'aria-current="page">Resources' in bar
+    parts = page.html.split('<nav class="seg parts"')[1].split("</nav>")[0]
+    assert [part in parts for part in ("/metrics", "/placement", "/profile")] == [True] * 3
+    history = world.browser("member").open(f"/jobs/J-{job.number}/attempts").html
+    assert [f"/{part}" in history.split('<nav class="seg parts"')[1] for part in ("events", "spec")] == [True] * 2
