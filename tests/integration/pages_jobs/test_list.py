@@ -271,3 +271,24 @@ def test_priority_of_several_jobs_is_set_at_once(world: World) -> None:
         assert "A priority is a whole number from 0 to 100. Nothing was changed." in page.text
     world.browser("viewer").send("/jobs/reprioritise", {"job": chosen, "priority": "10"})
     assert priorities() == [80, 80]
+
+
+def test_the_list_is_sorted_by_its_heads(world: World) -> None:
+    """The database sorts all that match, page by page; heads say how, and a second click turns them round."""
+    for number in range(60):
+        job_make(world.vision, state=JobState.COMPLETED, name=f"sorted-{number:02}", num_gpus=1 + number % 3)
+    browser = world.browser("member")
+
+    assert names(browser.open("/jobs?search=sorted&sort=name")) == [f"sorted-{number:02}" for number in range(50)]
+    assert names(browser.open("/jobs?search=sorted&sort=name&page=2")) == [
+        f"sorted-{number:02}" for number in range(50, 60)
+    ]
+    assert names(browser.open("/jobs?search=sorted&sort=-name"))[0] == "sorted-59"
+    page = browser.open("/jobs?search=sorted&sort=-gpus").html
+    assert page.count('aria-sort="descending"') == 1
+    assert "sort=gpus" in page, "a second click turns it round"
+    assert all(
+        job % 3 == 2 for job in (int(name[-2:]) for name in names(browser.open("/jobs?search=sorted&sort=-gpus"))[:20])
+    )
+    assert "Jobs, newest first" in browser.open("/jobs?search=sorted&sort=owner").html, "not a column to sort by"
+    assert browser.open("/jobs?sort=name&page=99999999").status == 200

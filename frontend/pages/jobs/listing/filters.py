@@ -16,6 +16,9 @@ from scheduler.selectors.jobs.listing import JobFilters, job_list
 
 PAGE_JOBS = 50
 MINE = "me"
+PAGES_MOST = 200  # of a sorted list, whose pages are counted: a filter finds more
+# What a sent list may be sorted by, as its URL says it, and the column that the selector orders by.
+SORTS = {"name": "name", "gpus": "num_gpus", "priority": "priority", "submitted": "submitted_at"}
 # Words that stand for several states, and their label in the list's head.
 GROUPS: dict[str, tuple[str, tuple[JobState, ...]]] = {
     "": ("All", ()),
@@ -40,6 +43,8 @@ class ListQuery:
         older_than, newer_than: Job number that the page begins after; at most one is set.
         is_idle: Whether only running jobs are meant whose devices do nothing.
         columns: Keys of the columns that are shown.
+        sort: Key of SORTS, ``-`` in front for largest first; empty for the newest first.
+        page: Of a sorted list, from 1.
         problem: One sentence on what of the URL was not understood.
     """
 
@@ -52,6 +57,8 @@ class ListQuery:
     is_idle: bool
     columns: tuple[str, ...]
     problem: str
+    sort: str = ""
+    page: int = 1
 
     @property
     def is_narrowed(self) -> bool:
@@ -71,7 +78,14 @@ class ListQuery:
             owner=request.user.get_username() if self.owner == MINE else self.owner,
             search=self.search,
             is_idle=self.is_idle,
+            ordering=self.ordering,
         )
+
+    @property
+    def ordering(self) -> str:
+        """Return what the selector orders by."""
+        sign, key = ("-", self.sort[1:]) if self.sort.startswith("-") else ("", self.sort)
+        return f"{sign}{SORTS[key]}" if key else "-number"
 
     def rest_filters(self, request: HttpRequest) -> dict[str, str]:
         """Return the same filters as the REST API and the command call them, without unset ones."""
@@ -109,6 +123,7 @@ def list_query(query: QueryDict) -> ListQuery:
     known = state in GROUPS or state in set(JobState)
     older = _number(query.get("older_than", ""))
     columns, column_problem = columns_in(query)
+    sort, page = _text(query, "sort", 20), _number(query.get("page", "")) or 1
     return ListQuery(
         state=state if known else "",
         queue=_text(query, "queue", 120),
@@ -118,13 +133,25 @@ def list_query(query: QueryDict) -> ListQuery:
         newer_than=_number(query.get("newer_than", "")) if older is None else None,
         is_idle=query.get("idle") == "true",
         columns=columns,
+        sort=sort if sort.removeprefix("-") in SORTS else "",
+        page=min(page, PAGES_MOST),
         problem=column_problem if known else f"{state} is not a state. All states are shown.",
     )
+
+
+def _sorted_page(jobs: QuerySet[Job], page: int) -> JobsPage:
+    """Return one page of a list that is sorted by a column; pages are counted."""
+    first = (page - 1) * PAGE_JOBS
+    found = list(jobs[first : first + PAGE_JOBS + 1])
+    more = page + 1 if len(found) > PAGE_JOBS and page < PAGES_MOST else None
+    return JobsPage(jobs=found[:PAGE_JOBS], older_than=more, newer_than=page - 1 or None)
 
 
 def jobs_page(request: HttpRequest, query: ListQuery) -> JobsPage:
     """Return one page of the list, newest first, by two queries."""
     jobs = job_list(request.user, query.filters(request))
+    if query.sort:
+        return _sorted_page(jobs, query.page)
     if query.newer_than is not None:
         return _towards_newer(jobs, query.newer_than)
     return _towards_older(jobs, query.older_than)

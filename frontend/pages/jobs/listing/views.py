@@ -20,7 +20,7 @@ from frontend.pages.jobs.charts.progress import ends_at
 from frontend.pages.jobs.charts.timeline import CAUSES
 from frontend.pages.jobs.job.views import done_words, undo_tags
 from frontend.pages.jobs.listing.columns import column_boxes
-from frontend.pages.jobs.listing.filters import GROUPS, MINE, ListQuery, jobs_page, list_query
+from frontend.pages.jobs.listing.filters import GROUPS, MINE, SORTS, ListQuery, jobs_page, list_query
 from frontend.pages.jobs.subject import found_job, in_words, them
 from frontend.pages.jobs.submit.preview import curl_of_spec
 from scheduler.core.model.lifecycle import HOLDING, TERMINAL, JobState
@@ -141,8 +141,11 @@ def jobs(request: HttpRequest) -> HttpResponse:
             "title": _title(counts),
             "total": number(sum(counts.values())),
             "words": f"{number(len(lines))} of {counted(shown, 'job')}",
-            "older_href": _href(query, older_than=page.older_than),
-            "newer_href": _href(query, newer_than=page.newer_than),
+            "older_href": _href(query, **{"page" if query.sort else "older_than": page.older_than}),
+            "newer_href": _href(query, **{"page" if query.sort else "newer_than": page.newer_than}),
+            "pages": ("Before", "Next") if query.sort else ("Newer", "Older"),
+            "heads": _heads(query),
+            "sorted_words": _sorted_words(query),
             "is_empty": not sum(counts.values()) and not query.is_narrowed,
             "all_jobs": number(job_list(request.user, JobFilters()).count()) if not lines else "",
             "live_groups": ",".join(f"queue.{queue.pk}" for queue in queues[:MOST_GROUPS]),
@@ -202,9 +205,43 @@ def _href(query: ListQuery, **changes: object) -> str:
     if None in changes.values():
         return ""
     kept = {"state": query.state, "queue": query.queue, "owner": query.owner, "search": query.search}
+    kept |= {"sort": query.sort}
     kept |= {"idle": "true" if query.is_idle else "", "columns": query.columns_text}
     given = {name: value for name, value in {**kept, **changes}.items() if value not in ("", None)}
     return f"?{urlencode(given)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortHead:
+    """The head of a column that the list can be sorted by: where it leads, and how it is sorted now."""
+
+    href: str
+    aria: str
+    arrow: str
+
+
+def _heads(query: ListQuery) -> dict[str, SortHead]:
+    """Return the heads: names begin with A, numbers with the largest; a second click turns them round."""
+    made = {}
+    for key in SORTS:
+        first = key if key == "name" else f"-{key}"
+        turned = key if first != key else f"-{key}"
+        is_up, is_down = query.sort == key, query.sort == f"-{key}"
+        made[key] = SortHead(
+            href=_href(query, sort=turned if query.sort == first else first),
+            aria="ascending" if is_up else "descending" if is_down else "none",
+            arrow="arrow-up" if is_up else "arrow-down" if is_down else "",
+        )
+    return made
+
+
+def _sorted_words(query: ListQuery) -> str:
+    """Return how the list is sorted, for its caption."""
+    if not query.sort:
+        return "newest first"
+    ways = {"name": ("A first", "Z first"), "submitted": ("oldest first", "newest first")}
+    up, down = ways.get(query.sort.removeprefix("-"), ("smallest first", "largest first"))
+    return f"by {query.sort.removeprefix('-')}, {down if query.sort.startswith('-') else up}"
 
 
 def _line(
