@@ -36,6 +36,16 @@ class PreemptedJob:
         """Return the order of its newest attempt."""
         return self._order
 
+    def log(self) -> str:
+        """Return what its newest attempt has written so far."""
+        assert self._server is not None
+        return self._server.log(self._order)
+
+    def report(self) -> AttemptReport:
+        """Return the newest report of its newest attempt."""
+        assert self._server is not None
+        return self._server.report(self._order) or AttemptReport(attempt_id=self._order.attempt_id, phase="starting")
+
     def start(self, server: AgentServer, **changes: object) -> None:
         """Start its next attempt, from the newest checkpoint that one of them told of."""
         saved = next((report for report in reversed(self.ended) if report.checkpoint_name), None)
@@ -47,7 +57,7 @@ class PreemptedJob:
     def preempt(self, what: str, when: Callable[[], bool]) -> AttemptReport:
         """Let it make room once something is true, and return its report."""
         assert self._server is not None
-        wait_for(f"{what}; it is {self._server.report(self._order)}", lambda: when() or self._has_ended(), within_s=120)
+        wait_for(f"{what}; it is {self.report()}", lambda: when() or self.report().phase == "ended", within_s=120)
         self._server.send(replace(self._order, wanted="preempt"))
         return self.end()
 
@@ -56,11 +66,6 @@ class PreemptedJob:
         assert self._server is not None
         report = self._server.wait_phase(self._order, "ended", within_s=180)
         self.ended.append(report)
-        self.logs.append(self._server.log(self._order))
+        self.logs.append(self.log())
         self._server.send()
         return report
-
-    def _has_ended(self) -> bool:
-        assert self._server is not None
-        report = self._server.report(self._order)
-        return report is not None and report.phase == "ended"
