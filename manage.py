@@ -7,6 +7,8 @@ import sys
 from contextlib import suppress
 
 INTERRUPTED = 130
+# Commands that need nothing of the product, no settings and no models: without those they start in a third of the time.
+ALONE = {"simulate"}
 
 
 def main() -> None:
@@ -15,6 +17,32 @@ def main() -> None:
     is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_heard:
         signal.signal(signal.SIGINT, _leave)
+    try:
+        if sys.argv[1:2] and sys.argv[1] in ALONE:
+            _run_alone(sys.argv[1], is_heard=is_heard)
+        else:
+            _run(is_heard=is_heard)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    finally:
+        if is_heard:
+            signal.signal(signal.SIGINT, _leave)
+
+
+def _run_alone(name: str, *, is_heard: bool) -> None:
+    """Run a command that needs nothing of the product."""
+    from django.conf import settings
+    from django.core.management import load_command_class
+
+    settings.configure()
+    command = load_command_class("scheduler", name)
+    if is_heard:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    command.run_from_argv(sys.argv)
+
+
+def _run(*, is_heard: bool) -> None:
+    """Run a command of the product, or of Django."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "clusterweb.settings")
     from clusterweb.config.env_error import EnvError
 
@@ -32,11 +60,6 @@ def main() -> None:
         Utility(sys.argv).execute()
     except EnvError as error:
         sys.exit(str(error))
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-    finally:
-        if is_heard:
-            signal.signal(signal.SIGINT, _leave)
 
 
 def _leave(*_: object) -> None:

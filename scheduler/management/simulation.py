@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from tqdm import tqdm
-
 from scheduler.simulator import VERSION
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.replay.saving import States, UnusableStateError
@@ -220,6 +218,8 @@ def _run_bar(total: int, notes: Writer) -> Iterator[Tell | None]:
     if not notes.isatty():
         yield None
         return
+    from tqdm import tqdm  # only a terminal needs it, and it takes a tenth of the start
+
     tqdm.monitor_interval = 0  # no thread that wakes a silent bar: processes are forked beside this one
     with tqdm(total=total, file=sys.stderr, unit="run", leave=False) as bar:
 
@@ -236,6 +236,8 @@ def _job_bar(total: int, notes: Writer) -> Iterator[Callable[[int, int], None] |
     if not notes.isatty():
         yield None
         return
+    from tqdm import tqdm  # as above
+
     # A replay that is over at once shows nothing.
     with tqdm(total=total, file=sys.stderr, unit="job", leave=False, delay=1.0) as bar:
 

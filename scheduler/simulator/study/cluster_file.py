@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.study.cluster import GB, MOST_SERVERS, Cluster, QueueSpec, ServerGroup
 
@@ -57,10 +55,21 @@ def _load(path: Path) -> Json:
         raise BadInput(
             f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}."
         ) from None
+    return _json(path, text) if path.suffix == ".json" else _yaml(path, text)
+
+
+def _json(path: Path, text: str) -> Json:
     try:
-        return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        return json.loads(text)
     except json.JSONDecodeError as error:
         raise BadInput(f"{path}: line {error.lineno} is not JSON: {error.msg}.") from None
+
+
+def _yaml(path: Path, text: str) -> Json:
+    import yaml  # only such a file needs it: commands start without it
+
+    try:
+        return yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1} " if mark else ""
