@@ -39,19 +39,24 @@ ORDERS = sorted(name for name, policy in POLICIES.items() if not isinstance(poli
 
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[list[SimJob], list[ServerRow], list[QueueRow]]:
-    """A few servers, a forest of queues, and more jobs than fit at once."""
+    """A few servers, a forest of queues, and more jobs than fit at once; in some clusters jobs insist on cores."""
+    tight = draw(st.sampled_from([False, False, True]))
     sizes = draw(st.lists(st.sampled_from([2, 4, 8]), min_size=1, max_size=4))
     rows = [ServerRow(num_gpus=size, num_cpus=3.0 * size, memory_bytes=64 * GIB * size) for size in sizes]
     queues = draw(queue_rows(sum(sizes)))
     jobs = []
     for _ in range(draw(st.integers(2, 24))):
         failures = (Failure(after_s=25.0, cause="user"),) if draw(st.integers(0, 7)) == 0 else ()
+        num_gpus = draw(st.sampled_from([1, 1, 1, 2, 2, 3, 4, 8, 12]))
+        insists = tight and draw(st.booleans())
         jobs.append(
             SimJob(
                 arrival_s=float(draw(st.integers(0, 900))),
+                min_cpus=draw(st.sampled_from([1.0, 4.0, 7.5])) * num_gpus if insists else 0.0,
+                min_memory_bytes=draw(st.sampled_from([0, 70, 130])) * float(GIB * num_gpus) if insists else 0.0,
                 queue=draw(st.integers(0, len(queues) - 1)),
                 owner=draw(st.integers(0, 2)),
-                num_gpus=draw(st.sampled_from([1, 1, 1, 2, 2, 3, 4, 8, 12])),
+                num_gpus=num_gpus,
                 run_s=draw(st.sampled_from([20.0, 45.5, 120.0, 333.3, 1000.0])),
                 max_servers=draw(st.sampled_from([0, 1, 2])),
                 priority=float(draw(st.integers(0, 2))),
@@ -120,7 +125,7 @@ def test_a_kept_board_changes_nothing(
 
 
 def test_many_queues_are_really_served_by_a_kept_board() -> None:
-    """Quotas, limits and drifting keys need no whole round; cores that bind, other mechanisms and introspection do."""
+    """Quotas, limits, drifting keys and cores that bind need no whole round; other mechanisms and introspection do."""
     job = SimJob(arrival_s=0.0, num_gpus=1, run_s=10.0)
     tables = snapshot_of([], [ServerRow()], [QueueRow(quota_gpus=4), QueueRow(max_gpus=2, may_borrow=False)])
     what = (tables.servers, tables.queues)
@@ -129,9 +134,9 @@ def test_many_queues_are_really_served_by_a_kept_board() -> None:
         planner, why = replay_plan(config, Columns([job]), *what)
         assert isinstance(planner, QueueRounds)
         assert "not single-queue rounds: there are 2 queues" in why
+        assert isinstance(replay_plan(config, Columns([replace(job, min_cpus=20.0)]), *what)[0], QueueRounds)
     config = build_config(policy="srtf", mechanism="proportional")
     for chosen, jobs, told in (
-        (config, [replace(job, min_cpus=20.0)], "not queue rounds: jobs insist on cores or memory"),
         (build_config(policy="srtf", mechanism="opt"), [job], "opt gives cores and memory over all servers at once"),
         (build_config(policy="srtf", introspection=("growth",)), [job], "introspection tries changes"),
     ):

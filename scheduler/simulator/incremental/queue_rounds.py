@@ -5,6 +5,7 @@ workload, and no reasons of waiting are found. tests/property/test_simulator_que
 """
 
 import math
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -22,7 +23,7 @@ from scheduler.core.round.seat_jobs import seat_jobs
 from scheduler.simulator.incremental.lazy_snapshot import LazySnapshot
 from scheduler.simulator.incremental.overtaking import Overtaking
 from scheduler.simulator.incremental.planner import amend_overdue, promote, until_rights_change_s
-from scheduler.simulator.incremental.planner_input import PlannerInput, why_cores_bind
+from scheduler.simulator.incremental.planner_input import PlannerInput
 from scheduler.simulator.state.world import World
 
 
@@ -31,7 +32,7 @@ def queue_rounds(given: PlannerInput) -> "QueueRounds | str":
     policy = given.config.policy
     if isinstance(policy, SharePolicy):
         return f"{policy.name} chooses how many GPUs each job gets"
-    return why_cores_bind(given) or QueueRounds(given, policy)
+    return QueueRounds(given, policy)
 
 
 class QueueRounds:
@@ -92,7 +93,10 @@ class QueueRounds:
             gpus = board.num_gpus[row]
             if any(board.held_gpus[node] + gpus > self._tree.cap[node] for node in board.path(row)):
                 return None
-            seats[row] = self._config.locality.seats(board.space, self._gangs[self._shape[row]])
+            gang = self._gangs[self._shape[row]]
+            if board.tight:
+                gang = replace(gang, fits=board.fits(row))
+            seats[row] = self._config.locality.seats(board.space, gang)
             if not seats[row]:
                 return None
             board.sit(row, seats[row])
