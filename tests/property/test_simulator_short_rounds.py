@@ -52,15 +52,20 @@ SHORT = {
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[SimJob]:
-    """Two to thirty jobs of a few users, more than the servers can hold at once."""
+    """Two to thirty jobs of a few users, more than the servers can hold at once; some insist on cores."""
     jobs = []
+    tight = draw(st.sampled_from([False, False, True]))
     weight = {owner: draw(st.sampled_from([1.0, 1.0, 0.5, 2.0])) for owner in range(draw(st.integers(1, 4)))}
     for _ in range(draw(st.integers(2, 30))):
         failures = (Failure(after_s=25.0, cause="user"),) if draw(st.integers(0, 7)) == 0 else ()
+        num_gpus = draw(st.sampled_from([1, 1, 1, 2, 2, 3, 4, 8, 12]))
+        insists = tight and draw(st.booleans())
         jobs.append(
             SimJob(
                 arrival_s=float(draw(st.integers(0, 900))),
-                num_gpus=draw(st.sampled_from([1, 1, 1, 2, 2, 3, 4, 8, 12])),
+                num_gpus=num_gpus,
+                min_cpus=draw(st.sampled_from([1.0, 4.0, 7.5])) * num_gpus if insists else 0.0,
+                min_memory_bytes=draw(st.sampled_from([0, 70, 130])) * float(GIB * num_gpus) if insists else 0.0,
                 run_s=draw(st.sampled_from([20.0, 45.5, 120.0, 333.3, 1000.0])),
                 max_servers=draw(st.sampled_from([0, 1, 2])),
                 priority=float(draw(st.integers(0, 2))),
@@ -180,14 +185,14 @@ def test_short_rounds_are_really_used() -> None:
         assert f"{mechanism} gives cores and memory over all servers at once" in why
 
 
-def test_what_binds_beside_gpus_is_planned_whole() -> None:
-    """A quota, a limit, an owner who insists on cores: the general walk decides."""
+def test_what_binds_beside_gpus_is_left_to_the_general_walk() -> None:
+    """A quota, a limit, cores that a gang insists on where it may use only so many servers."""
     config = build_config(policy="srtf", mechanism="proportional")
     job = SimJob(arrival_s=0.0, num_gpus=1, run_s=10.0)
     for queue, jobs, told in (
         (QueueRow(quota_gpus=4), [job], "the queue has a quota"),
         (QueueRow(max_gpus=4), [job], "the queue may not hold all GPUs"),
-        (QueueRow(), [replace(job, min_cpus=20.0)], "jobs insist on cores or memory"),
+        (QueueRow(), [replace(job, min_cpus=20.0, max_servers=2)], "jobs insist on cores or memory"),
     ):
         tables = snapshot_of([], [ServerRow()], [queue])
         planner, why = replay_plan(config, Columns(jobs), tables.servers, tables.queues)
@@ -195,6 +200,15 @@ def test_what_binds_beside_gpus_is_planned_whole() -> None:
         assert f"not single-queue rounds: {told}" in why
         assert f"not moving-order rounds: {told}" in why
     assert math.isfinite(simulate(Replay([job], tables.servers, tables.queues, config)).records.end_s[0])
+
+
+@pytest.mark.parametrize(("policy", "kind"), [("srtf", SingleQueueRounds), ("ftf", MovingOrderRounds)])
+def test_cores_that_bind_need_no_whole_round(policy: str, kind: type) -> None:
+    """In one queue such jobs are looked at as any: those that arrive, and those behind jobs that left."""
+    job = SimJob(arrival_s=0.0, num_gpus=1, run_s=10.0, min_cpus=20.0)
+    tables = snapshot_of([], [ServerRow()], [QueueRow()])
+    planner, _ = replay_plan(build_config(policy=policy), Columns([job]), tables.servers, tables.queues)
+    assert type(planner) is kind
 
 
 @pytest.mark.parametrize(("weight", "kind"), [(2.0, SingleQueueRounds), (3.0, MovingOrderRounds)])

@@ -122,8 +122,12 @@ class Board:
         """Return the test whether a server, its cores and memory allow so many GPUs of the row; None when always."""
         if not self.tight:
             return None
-
-        return lambda server, gpus: self.fits_after(row, server, gpus, ())
+        everywhere = None if self._barred else self._least.everywhere(row)
+        if everywhere is None:
+            return lambda server, gpus: self.fits_after(row, server, gpus, ())
+        (cpus, memory), cpus_left, memory_left = everywhere, self._cpus_left, self._memory_left
+        # Asked of hundreds of servers for one gang, so as little as can be.
+        return lambda server, gpus: gpus * cpus <= cpus_left[server] and gpus * memory <= memory_left[server]
 
     def fits_after(self, row: int, server: int, gpus: int, leaving: Sequence[int]) -> bool:
         """Return whether the row may use the server, and has enough cores and memory once ``leaving`` have left it."""
@@ -255,7 +259,7 @@ class Seated(Mapping[int, Seats]):
 class _Least:
     """Cores and bytes per GPU that a row must have on a server."""
 
-    __slots__ = ("_cpus", "_cpus_share", "_memory", "_memory_share")
+    __slots__ = ("_alike", "_cpus", "_cpus_share", "_memory", "_memory_share")
 
     def __init__(self, needs: Needs, releasing: Placements) -> None:
         fixed_cpus = (releasing.cpus / releasing.num_gpus).tolist()
@@ -266,6 +270,11 @@ class _Least:
         self._memory += zip(fixed_memory, fixed_memory, strict=True)
         self._cpus_share = needs.cpus_share.tolist()
         self._memory_share = needs.memory_share.tolist()
+        self._alike = len({*zip(self._cpus_share, self._memory_share, strict=True)}) == 1
+
+    def everywhere(self, row: int) -> tuple[float, float] | None:
+        """Return what the row must have on each server; None where servers differ."""
+        return self.of(row, 0) if self._alike else None
 
     def of(self, row: int, server: int) -> tuple[float, float]:
         least_cpus, most_cpus = self._cpus[row]

@@ -17,7 +17,7 @@ from scheduler.core.round.config import Policy, SharePolicy
 from scheduler.simulator.incremental.lazy_snapshot import LazySnapshot
 from scheduler.simulator.incremental.lease_order import LeaseOrder
 from scheduler.simulator.incremental.planner import amend_overdue, granted
-from scheduler.simulator.incremental.planner_input import PlannerInput, why_order_is_not_all
+from scheduler.simulator.incremental.planner_input import PlannerInput, seat_board, why_order_is_not_all
 from scheduler.simulator.incremental.walks.moving_order_walk import MovingOrderWalk, WeakestFirst
 from scheduler.simulator.incremental.walks.preemption_candidates import Key
 from scheduler.simulator.incremental.walks.single_queue_walk import Moves
@@ -149,7 +149,7 @@ class MovingOrderRounds:
         self._changes = policy if isinstance(policy, ChangesBySelf) else None
         preemptive = policy.preemptive and config.preempt
         self._walk = MovingOrderWalk(
-            servers,
+            seat_board(given),
             config.locality,
             shape=demands.shape,
             gangs=demands.gangs,

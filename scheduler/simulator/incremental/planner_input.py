@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.core.model.queue_tree import queue_tree
-from scheduler.core.model.tables import JobTable, QueueTable, ServerTable
+from scheduler.core.model.tables import JobTable, QueueTable, ServerTable, Snapshot
+from scheduler.core.packing.board import Board
 from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
 from scheduler.core.packing.locality import LooksAtSizes
+from scheduler.core.packing.seating import GpuBoard
 from scheduler.core.round.capabilities import ChangesBySelf, GrantsByServer
 from scheduler.core.round.config import SchedulerConfig
-from scheduler.core.round.round_state import JobDemands, job_demands
+from scheduler.core.round.round_state import JobDemands, board_of, job_demands
 from scheduler.simulator.state.columns import Columns
 
 
@@ -90,10 +92,23 @@ def why_queues_bind(given: PlannerInput) -> str:
 
 
 def why_cores_bind(given: PlannerInput) -> str:
-    """Return why cores or memory may run out before GPUs; empty where they cannot."""
-    if given.demands.needs.tight:
-        return "jobs insist on cores or memory that may run out before the GPUs"
+    """Return why less room may help a job that was refused; empty where it never does.
+
+    A gang on a limited number of servers takes those with the most free GPUs, also where few of these come with enough
+    cores; when they are taken, it looks at better ones.
+    """
+    limited = any(gang.max_servers > 1 or gang.kind for gang in given.demands.gangs)
+    if given.demands.needs.tight and limited:
+        return "jobs insist on cores or memory, and some may use only so many servers"
     return ""
+
+
+def seat_board(given: PlannerInput) -> Board | GpuBoard:
+    """Return a board without jobs, which books cores and memory only where they may run out before the GPUs."""
+    if not given.demands.needs.tight:
+        return GpuBoard(given.servers)
+    empty = Snapshot(now_s=0.0, jobs=given.jobs, servers=given.servers, queues=given.queues)
+    return board_of(empty, given.config, queue_tree(given.queues), given.demands.needs, empty.held)
 
 
 def why_order_is_not_all(given: PlannerInput) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from scheduler.core.model.changes import Changes, Grant
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, Snapshot
+from scheduler.core.packing.seating import GpuBoard
 from scheduler.core.round.capabilities import (
     ByRemaining,
     ChangesBySelf,
@@ -20,7 +21,7 @@ from scheduler.core.round.capabilities import (
 )
 from scheduler.core.round.config import Policy, SharePolicy
 from scheduler.simulator.incremental.planner import amend_overdue, granted
-from scheduler.simulator.incremental.planner_input import PlannerInput, why_order_is_not_all
+from scheduler.simulator.incremental.planner_input import PlannerInput, seat_board, why_order_is_not_all
 from scheduler.simulator.incremental.service_steps import ServiceSteps
 from scheduler.simulator.incremental.walks.group_filling_walk import GroupFillingWalk
 from scheduler.simulator.incremental.walks.preemption_candidates import Key
@@ -42,9 +43,10 @@ def single_queue_rounds(given: PlannerInput) -> "SingleQueueRounds | str":
     demands, preemptive = given.demands, policy.preemptive and config.preempt
     snapshot = Snapshot(now_s=0.0, jobs=given.jobs, servers=given.servers, queues=given.queues)
     filling = policy.filling(snapshot) if isinstance(policy, FillsGroups) else None
-    if filling is not None and not preemptive and filling.sums_are_exact():
+    board = seat_board(given)
+    if filling is not None and not preemptive and filling.sums_are_exact() and isinstance(board, GpuBoard):
         walk: SingleQueueWalk = GroupFillingWalk(
-            given.servers,
+            board,
             config.locality,
             shape=demands.shape,
             gangs=demands.gangs,
@@ -59,7 +61,7 @@ def single_queue_rounds(given: PlannerInput) -> "SingleQueueRounds | str":
     if preemptive and isinstance(policy, StepsByService):
         steps = ServiceSteps(columns, *policy.service_steps())
     walk = SingleQueueWalk(
-        given.servers,
+        board,
         config.locality,
         shape=demands.shape,
         gangs=demands.gangs,

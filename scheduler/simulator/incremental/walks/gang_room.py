@@ -1,16 +1,19 @@
-"""Search for room for gangs where only GPUs count: which server has enough once preemption candidates have left.
+"""Search for room for gangs: which server has enough once preemption candidates have left.
 
-Used in replays of one queue. Twin: ``PreemptionSearch`` in core/packing/preemption/search.py, with cores and memory.
+Used in replays of one queue. Twin: ``PreemptionSearch`` in core/packing/preemption/search.py, for many queues.
 tests/property/test_simulator_short_rounds.py holds the plans of both equal.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import FreeGpus
+from scheduler.core.packing.free_gpus import Fits, FreeGpus
 from scheduler.core.packing.seating import fewest_victims
 from scheduler.simulator.incremental.walks.preemption_candidates import Key, PreemptionCandidates
+
+# Whether a row may use so many GPUs of a server, and has enough cores and memory once other rows have left it.
+FitsAfter = Callable[[int, int, int, Sequence[int]], bool]
 
 
 class GangRoom:
@@ -23,6 +26,7 @@ class GangRoom:
     __slots__ = (
         "_at",
         "_candidates",
+        "_fits_after",
         "_found",
         "_gain",
         "_num_gpus",
@@ -34,8 +38,15 @@ class GangRoom:
     )
 
     def __init__(
-        self, candidates: PreemptionCandidates, space: FreeGpus, seats: Mapping[int, Seats], num_gpus: int
+        self,
+        candidates: PreemptionCandidates,
+        space: FreeGpus,
+        seats: Mapping[int, Seats],
+        num_gpus: int,
+        fits_after: FitsAfter | None,
     ) -> None:
+        """Begin before the weakest; ``fits_after`` is that of a ``Board``, None where only GPUs count."""
+        self._fits_after = fits_after
         self._candidates, self._space, self._seats, self._num_gpus = candidates, space, seats, num_gpus
         self._at = 0
         self._spent = False  # no set of servers had room; there is only less room later
@@ -74,7 +85,7 @@ class GangRoom:
             self._retreat(key)
         free, gain, num_gpus = self._space.free, self._gain, self._num_gpus
         while found:
-            if free[found[-1]] + gain[found[-1]] >= num_gpus:
+            if free[found[-1]] + gain[found[-1]] >= num_gpus and self._fits(key[3], found[-1], num_gpus):
                 return found[-1]
             found.pop()
         candidates, seats, passed, at = self._candidates, self._seats, self._passed, self._at
@@ -88,7 +99,6 @@ class GangRoom:
             if row in gone:
                 continue
             trail.append(other)
-            enough = NO_ROW
             for server, gpus in seats[row]:
                 if server in passed:
                     passed[server].append(row)
@@ -96,12 +106,11 @@ class GangRoom:
                 else:
                     passed[server] = [row]
                     gain[server] = gpus
-                if enough == NO_ROW and free[server] + gain[server] >= num_gpus:
-                    enough = server
-            if enough != NO_ROW:
-                found.append(enough)
-                self._at = at
-                return enough
+            for server, _ in seats[row]:
+                if free[server] + gain[server] >= num_gpus and self._fits(key[3], server, num_gpus):
+                    found.append(server)
+                    self._at = at
+                    return server
         self._at = at
         return NO_ROW
 
@@ -109,16 +118,26 @@ class GangRoom:
         """Return the GPUs that are free or held by weaker jobs; after ``one_server`` found none."""
         return self._space.total + sum(self._gain.values())
 
-    def several_servers(self, choose: Callable[[FreeGpus], Seats]) -> Seats:
+    def _fits(self, row: int, server: int, gpus: int) -> bool:
+        """Return whether cores and memory are enough for a row once all weaker jobs have left the server."""
+        return self._fits_after is None or self._fits_after(row, server, gpus, self._passed.get(server, ()))
+
+    def several_servers(self, row: int, choose: Callable[[FreeGpus, Fits | None], Seats]) -> Seats:
         """Return seats on several servers once all weaker jobs have left, or nothing; after ``one_server``."""
         if self._spent:
             return ()
-        seats = choose(self._space.with_more(self._gain))
+        fits = (lambda server, gpus: self._fits(row, server, gpus)) if self._fits_after else None
+        seats = choose(self._space.with_more(self._gain), fits)
         self._spent = not seats
         return seats
 
-    def victims(self, server: int, gpus: int) -> list[int]:
-        """Return the victims on the server so that ``gpus`` come free: the least important, and none in vain."""
-        passed, seats_of = self._passed.get(server, ()), self._seats
-        candidates = ((row, sum([held for at, held in seats_of[row] if at == server])) for row in passed)
-        return fewest_victims(candidates, gpus - self._space.free[server])
+    def victims(self, row: int, server: int, gpus: int) -> list[int]:
+        """Return the victims on the server that let ``gpus`` of the row fit: the least important, and none in vain."""
+        passed, seats_of, fits_after = self._passed.get(server, ()), self._seats, self._fits_after
+        candidates = ((other, sum([held for at, held in seats_of[other] if at == server])) for other in passed)
+        missing = gpus - self._space.free[server]
+        if fits_after is None:
+            return fewest_victims(candidates, missing)
+        return fewest_victims(
+            candidates, missing, lambda leaving: fits_after(row, server, gpus, [other for other, _ in leaving])
+        )

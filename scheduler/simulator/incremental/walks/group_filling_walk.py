@@ -12,10 +12,10 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from scheduler.core.model.tables import ServerTable
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Gang
 from scheduler.core.packing.locality import Locality
+from scheduler.core.packing.seating import GpuBoard
 from scheduler.core.performance.resources import Filling, rounded_share
 from scheduler.simulator.incremental.walks.preemption_candidates import Key, Keys
 from scheduler.simulator.incremental.walks.single_queue_walk import Moves, SingleQueueWalk
@@ -29,7 +29,7 @@ class GroupFillingWalk(SingleQueueWalk):
 
     def __init__(
         self,
-        servers: ServerTable,
+        board: GpuBoard,
         locality: Locality,
         *,
         shape: Sequence[int],
@@ -40,14 +40,14 @@ class GroupFillingWalk(SingleQueueWalk):
         """Begin with empty servers.
 
         Args:
-            servers: The servers, ascending by id.
+            board: The empty servers.
             locality: Where gangs may sit.
             shape: (n,) shape of each job.
             gangs: What jobs of each shape ask for.
             possible: (n,) jobs that could run on empty servers; others in line only count for those behind them.
             filling: What each job adds to which group. Sums of it are exact in any order.
         """
-        super().__init__(servers, locality, shape=shape, gangs=gangs, preemptive=False, ceilings=None, in_line=False)
+        super().__init__(board, locality, shape=shape, gangs=gangs, preemptive=False, ceilings=None, in_line=False)
         _, group = np.unique(filling.group, return_inverse=True)
         self._group: list[int] = group.tolist()
         has = filling.capacity > 0  # as of ``dominant_share``

@@ -8,9 +8,10 @@ tests/property/test_simulator_short_rounds.py holds its plans equal to those of 
 from collections.abc import Sequence
 from typing import Protocol
 
-from scheduler.core.model.tables import ServerTable
+from scheduler.core.packing.board import Board
 from scheduler.core.packing.free_gpus import Gang
 from scheduler.core.packing.locality import Locality
+from scheduler.core.packing.seating import GpuBoard
 from scheduler.simulator.incremental.walks.preemption_candidates import Key, PreemptionCandidates
 from scheduler.simulator.incremental.walks.single_queue_walk import SingleQueueWalk
 
@@ -63,18 +64,24 @@ class MovingOrderWalk(SingleQueueWalk):
     """Seats and waiting jobs of one queue that may hold all GPUs."""
 
     def __init__(
-        self, servers: ServerTable, locality: Locality, *, shape: Sequence[int], gangs: Sequence[Gang], preemptive: bool
+        self,
+        board: Board | GpuBoard,
+        locality: Locality,
+        *,
+        shape: Sequence[int],
+        gangs: Sequence[Gang],
+        preemptive: bool,
     ) -> None:
-        """Begin with empty servers.
+        """Begin with no jobs.
 
         Args:
-            servers: The servers, ascending by id.
+            board: As of ``SingleQueueWalk``.
             locality: Where gangs may sit.
             shape: (n,) shape of each job.
             gangs: What jobs of each shape ask for.
             preemptive: Whether waiting jobs may displace running ones.
         """
-        super().__init__(servers, locality, shape=shape, gangs=gangs, preemptive=False, ceilings=None, in_line=False)
+        super().__init__(board, locality, shape=shape, gangs=gangs, preemptive=False, ceilings=None, in_line=False)
         self._moving = MovingOrderCandidates() if preemptive else None
         self._candidates = self._moving
 

@@ -1,6 +1,6 @@
 """Incremental equivalent of ``Walk`` for one queue that may hold all GPUs, kept from round to round of a replay.
 
-In such a queue a claim depends on nothing but the GPUs that stronger jobs leave: less of them never helps. So a job
+In such a queue a claim depends on nothing but what stronger jobs leave of the servers: less of it never helps. So a job
 that was refused stays refused until a stronger one leaves its seats, and where the first waiting job of a shape is
 refused all others of that shape are. A round looks at the first of each shape, and at those behind one that got seats.
 tests/property/test_simulator_short_rounds.py holds its plans equal to those of ``Walk``.
@@ -8,10 +8,11 @@ tests/property/test_simulator_short_rounds.py holds its plans equal to those of 
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
-from scheduler.core.model.tables import NO_ROW, ServerTable
+from scheduler.core.model.tables import NO_ROW
+from scheduler.core.packing.board import Board
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.free_gpus import Gang
 from scheduler.core.packing.locality import Locality
@@ -47,7 +48,7 @@ class SingleQueueWalk:
 
     def __init__(
         self,
-        servers: ServerTable,
+        board: Board | GpuBoard,
         locality: Locality,
         *,
         shape: Sequence[int],
@@ -56,10 +57,10 @@ class SingleQueueWalk:
         ceilings: Mapping[float, float] | None,
         in_line: bool,
     ) -> None:
-        """Begin with empty servers.
+        """Begin with no jobs.
 
         Args:
-            servers: All servers, ascending by id.
+            board: The empty servers; a ``Board`` where cores or memory may run out before the GPUs.
             locality: Where gangs may sit.
             shape: (n,) shape of each job.
             gangs: What jobs of each shape ask for.
@@ -70,7 +71,8 @@ class SingleQueueWalk:
         self._locality, self._shape, self._gangs = locality, shape, gangs
         self._candidates = PreemptionCandidates(ceilings) if preemptive else None
         self._in_line = in_line
-        self._board = GpuBoard(servers)
+        self._board = board
+        self._tight = board if isinstance(board, Board) else None
         self.space, self.seats = self._board.space, self._board.seats
         self.num_waiting = 0
         self.unsettled = False
@@ -244,9 +246,12 @@ class SingleQueueWalk:
 
     def _find(self, row: int, shape: int, key: Key) -> tuple[Seats, Sequence[int]]:
         """Return seats for the job, and the victims that have to leave them."""
-        space, gang = self.space, self._gangs[shape]
+        space, gang, fits = self.space, self._gangs[shape], None
+        if self._tight:
+            fits = self._tight.fits(row)
+            gang = replace(gang, fits=fits)
         if row in self._seating.before:
-            seats = self._seating.home(row)
+            seats = self._seating.home(row, fits)
             if seats:
                 return seats, ()
         if space.total >= gang.num_gpus:
@@ -264,19 +269,22 @@ class SingleQueueWalk:
         if weakest == NO_ROW:
             self._missing = gang.num_gpus - space.total
             return (), ()
-        if gang.num_gpus == 1:
+        if gang.num_gpus == 1 and not self._tight:
             return one_gpu(self.seats[weakest]), (weakest,)
         search = self._searches.get(shape)
         if search is None:
-            search = self._searches[shape] = GangRoom(candidates, space, self.seats, gang.num_gpus)
+            fits_after = self._tight.fits_after if self._tight else None
+            search = self._searches[shape] = GangRoom(candidates, space, self.seats, gang.num_gpus, fits_after)
         server = search.one_server(key)
         if server != NO_ROW:
-            return ((server, gang.num_gpus),), search.victims(server, gang.num_gpus)
+            return ((server, gang.num_gpus),), search.victims(key[3], server, gang.num_gpus)
         self._missing = gang.num_gpus - search.reach()
-        if self._missing > 0 or gang.max_servers == 1:
+        if self._missing > 0 or 1 in (gang.max_servers, gang.num_gpus):
             return (), ()
-        seats = search.several_servers(lambda room: self._locality.seats(room, gang))
-        return seats, all_victims(seats, search.victims)
+        seats = search.several_servers(
+            key[3], lambda room, fits: self._locality.seats(room, replace(gang, fits=fits) if fits else gang)
+        )
+        return seats, all_victims(seats, lambda server, gpus: search.victims(key[3], server, gpus))
 
     def _note_departure(self, victim: int) -> Key:
         """Note that a running job left its seats; return its present key."""
