@@ -1,6 +1,7 @@
 """Rounds of many queues made on a board that is kept give what rounds from scratch give, to the hash."""
 
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -9,8 +10,12 @@ from hypothesis import strategies as st
 
 from scheduler.choices import build_config
 from scheduler.core.model.profile import Profile
+from scheduler.core.model.tables import IntArray
+from scheduler.core.packing.selection import Selection
+from scheduler.core.round.claim_order import Line
 from scheduler.core.round.config import SchedulerConfig, SharePolicy
 from scheduler.policies import POLICIES
+from scheduler.simulator.incremental import waiting_lines
 from scheduler.simulator.incremental.queue_rounds import QueueRounds
 from scheduler.simulator.incremental.replay_plan import replay_plan
 from scheduler.simulator.incremental.whole_rounds import WholeRounds
@@ -20,6 +25,7 @@ from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.replay.saving import States
 from scheduler.simulator.state.columns import Columns
 from scheduler.simulator.state.outcome import Outcome
+from scheduler.simulator.state.world import World
 from tests.property.test_simulator_short_rounds import HUNGRY, MODEST
 from tests.support.simulator.strategies import GIB, QueueRow, ServerRow, queue_rows, snapshot_of
 from tests.support.suite.examples import tried
@@ -64,6 +70,26 @@ def clusters(draw: st.DrawFn) -> tuple[list[SimJob], list[ServerRow], list[Queue
                 failures=failures,
             )
         )
+    return jobs, rows, queues
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> tuple[list[SimJob], list[ServerRow], list[QueueRow]]:
+    """Queues side by side that lend each other GPUs, with lines of jobs that ask for the same."""
+    sizes = draw(st.lists(st.sampled_from([2, 4, 8]), min_size=1, max_size=3))
+    rows = [ServerRow(num_gpus=size, num_cpus=3.0 * size, memory_bytes=64 * GIB * size) for size in sizes]
+    quotas = draw(st.lists(st.integers(0, sum(sizes) // 2), min_size=2, max_size=4))
+    queues = [QueueRow(quota_gpus=quota, weight=float(max(1, quota)), max_gpus=10_000) for quota in quotas]
+    jobs = [
+        SimJob(
+            arrival_s=float(draw(st.integers(0, 600))),
+            queue=draw(st.integers(0, len(queues) - 1)),
+            num_gpus=draw(st.sampled_from([1, 1, 1, 2, 4])),
+            run_s=draw(st.sampled_from([45.5, 120.0, 333.3])),
+            priority=float(draw(st.integers(0, 2))),
+        )
+        for _ in range(draw(st.integers(20, 50)))
+    ]
     return jobs, rows, queues
 
 
@@ -122,6 +148,48 @@ def test_a_kept_board_changes_nothing(
     assert kept.records.first_start_s.tolist() == whole.records.first_start_s.tolist()
     assert kept.records.preemptions.tolist() == whole.records.preemptions.tolist()
     assert kept.planned <= whole.planned
+
+
+@pytest.mark.parametrize("fewest", [1, 3])
+@pytest.mark.parametrize("policy", ["fifo", "priority", "srtf", "srsf", "las", "gittins", "tetris"])
+@tried(12)
+@given(cluster=crowds(), round_s=st.sampled_from([30.0, None]), preempt=st.sampled_from([True, True, False]))
+def test_the_first_of_a_line_decide_for_all(
+    policy: str,
+    fewest: int,
+    cluster: tuple[list[SimJob], list[ServerRow], list[QueueRow]],
+    round_s: float | None,
+    preempt: bool,
+) -> None:
+    """Rounds that look at the first jobs of each line, or at no running job, decide as rounds that look at all."""
+    options = OPTIONS.get(policy, [{}])[0]
+    config = replace(build_config(policy=policy, policy_options=options), preempt=preempt)
+    with patch.object(waiting_lines, "_FEWEST", fewest):
+        kept, whole = (replay(cluster, config, round_s=round_s, skip=skip) for skip in (True, False))
+
+    assert kept.plan_hash == whole.plan_hash
+    assert kept.records.end_s.tolist() == whole.records.end_s.tolist()
+    assert kept.records.preemptions.tolist() == whole.records.preemptions.tolist()
+
+
+@pytest.mark.parametrize(("policy", "most"), [("fifo", 0), ("srtf", 8 + 2 * 2 * waiting_lines._FEWEST)])
+def test_a_round_looks_at_few_of_many_that_wait(policy: str, most: int) -> None:
+    """However long the lines are: under ``fifo`` at heads of lines alone, else at running jobs and heads of lines."""
+    jobs = [SimJob(arrival_s=float(row), num_gpus=1, run_s=1000.0, queue=row % 2) for row in range(200)]
+    tables = snapshot_of([], [ServerRow()], [QueueRow(quota_gpus=4, max_gpus=10_000)] * 2)
+    numbers: list[int] = []
+    seated = QueueRounds._seated
+
+    def noted(
+        self: QueueRounds, world: World, rows: IntArray, behind: IntArray | None = None
+    ) -> tuple[Line, Selection]:
+        numbers.append(len(rows))
+        return seated(self, world, rows, behind)
+
+    with patch.object(QueueRounds, "_seated", noted):
+        simulate(Replay(jobs, tables.servers, tables.queues, build_config(policy=policy), round_s=60.0))
+    numbers.sort()
+    assert not numbers if not most else numbers[len(numbers) // 2] <= most
 
 
 def test_many_queues_are_really_served_by_a_kept_board() -> None:

@@ -35,6 +35,8 @@ class Selection:
         reclaimed: Those of them that borrowed and that a covered job of another queue displaced.
         on_free: Jobs that got new seats and displaced no job.
         refusals: Why each other job found no seats.
+        last_departure: Turn among the jobs without quota after which no running job left its seats; -1 when none did
+            for any of them.
     """
 
     started: dict[int, Seats]
@@ -42,6 +44,7 @@ class Selection:
     reclaimed: set[int]
     on_free: set[int]
     refusals: dict[int, Refusal]
+    last_departure: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

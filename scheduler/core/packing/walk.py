@@ -40,6 +40,7 @@ class Walk:
         self._total = sum(board.space.topology.gpus)
         self._open = self._total  # GPUs that no committed row holds
         self._turn = 0
+        self._last_departure = -1
         self._seating = Seating(board, demands.shape)
         self._job: dict[int, int] = {}  # jobs that took or left seats, by row
         self._reclaimed: set[int] = set()
@@ -72,6 +73,7 @@ class Walk:
             reclaimed=self._reclaimed,
             on_free={job[row] for row in seating.on_free},
             refusals=self._refusals,
+            last_departure=self._last_departure,
         )
 
     def _preemption_in(self, part: Part) -> PreemptionRoom:
@@ -235,6 +237,8 @@ class Walk:
         """Seat a job after its victims, positions among the displaceable rows, have left."""
         self._job[row] = job
         if victims:
+            if not self._in_quota:
+                self._last_departure = self._turn
             displaceable = self._preemption.rows()
             self._seating.take(row, seats, [displaceable.row[at] for at in victims])
             for at in victims:

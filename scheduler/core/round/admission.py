@@ -47,6 +47,7 @@ def admit(
     locked: BoolArray,
     counts_anyway: BoolArray,
     capacity_gpus: int,
+    behind: IntArray | None = None,
 ) -> Admission:
     """Return the standing of every job.
 
@@ -58,11 +59,15 @@ def admit(
         counts_anyway: (n,) jobs that use quota up even where they are wider than what is left of it. Under a preemptive
             policy there are none, so that what a quota covers does not depend on which jobs run now.
         capacity_gpus: GPUs of all servers.
+        behind: (k,) GPUs that further jobs of each queue ask for, which are not among ``jobs``; None for none.
     """
     num_queues = len(tree.quota)
     own_demand = np.bincount(jobs.queue[sequence], weights=jobs.num_gpus[sequence], minlength=num_queues)
-    shares = fair_shares(tree, own_demand.astype(np.int64), capacity_gpus)
-    caps = _Caps(tree, jobs, sequence, locked)
+    own_demand = own_demand.astype(np.int64)
+    if behind is not None:
+        own_demand += behind
+    shares = fair_shares(tree, own_demand, capacity_gpus)
+    caps = _Caps(tree, jobs, own_demand, locked)
     cover = _cover(tree, jobs, sequence, counts_anyway, caps)
     covered = cover != NO_ROW
     standing = np.where(covered, int(Standing.COVERED), int(Standing.BEYOND))
@@ -70,6 +75,11 @@ def admit(
     rest = sequence[~covered[sequence]]
     standing[_within_shares(tree, shares, used, jobs, rest, caps)] = Standing.BORROWS
     return Admission(standing=standing, cover=cover, shares=shares)
+
+
+def is_within_share(used_gpus: int, share_gpus: float) -> bool:
+    """Return whether a job that begins where its queue uses so many GPUs is within the fair share."""
+    return used_gpus < share_gpus - _EPSILON
 
 
 class _Caps:
@@ -81,8 +91,8 @@ class _Caps:
         binding: For each queue those of its path that could be full.
     """
 
-    def __init__(self, tree: QueueTree, jobs: JobTable, sequence: IntArray, locked: BoolArray) -> None:
-        demand = subtree_sums(tree, jobs.queue[sequence], jobs.num_gpus[sequence])
+    def __init__(self, tree: QueueTree, jobs: JobTable, own_demand: IntArray, locked: BoolArray) -> None:
+        demand = subtree_sums(tree, np.arange(len(own_demand)), own_demand)
         self._cap = tree.cap
         self.binding = limiting(tree, demand)
         self._held: list[int] = []

@@ -23,12 +23,14 @@ class Line:
         position: (n,) place of each job in ``order``, from 0.
         admission: What the queues say.
         claims: Which job claims when, and which running jobs it may displace.
+        passes_over: Whether jobs use up no quota because no servers can hold them now.
     """
 
     order: IntArray
     position: IntArray
     admission: Admission
     claims: Claims
+    passes_over: bool
 
 
 def policy_order(snapshot: Snapshot, config: SchedulerConfig) -> IntArray:
@@ -51,6 +53,7 @@ def line_up(
     seated: BoolArray,
     passed_over: BoolArray | None = None,
     stays: BoolArray | None = None,
+    behind: IntArray | None = None,
 ) -> Line:
     """Return the order of the round.
 
@@ -63,6 +66,7 @@ def line_up(
         seated: (n,) running jobs that could keep their servers.
         passed_over: (n,) jobs that use up no quota, because no servers can hold them now; None for none.
         stays: (n,) running jobs that are not known to leave; None for all that are seated.
+        behind: As of ``admit``.
     """
     jobs = snapshot.jobs
     position = np.empty_like(order)
@@ -82,7 +86,15 @@ def line_up(
         sequence = np.concatenate((sequence[sits], sequence[~sits]))
         counts_anyway = seated if stays is None else seated & stays
     capacity = int(snapshot.servers.num_gpus.sum())
-    admission = admit(tree, jobs, sequence=sequence, locked=locked, counts_anyway=counts_anyway, capacity_gpus=capacity)
+    admission = admit(
+        tree,
+        jobs,
+        sequence=sequence,
+        locked=locked,
+        counts_anyway=counts_anyway,
+        capacity_gpus=capacity,
+        behind=behind,
+    )
     in_line = not getattr(config.policy, "backfill", True)  # ``MayBackfill``; asking for the protocol is slow
     if in_line:
         admission = _never_stronger_than_those_before(admission, tree, jobs, claiming[~seated[claiming]])
@@ -108,7 +120,8 @@ def line_up(
         may_reclaim=is_covered & (jobs.waited_s >= config.reclaim_after_s),
         in_line=in_line,
     )
-    return Line(order=order, position=position, admission=admission, claims=claims)
+    passes_over = passed_over is not None
+    return Line(order=order, position=position, admission=admission, claims=claims, passes_over=passes_over)
 
 
 def displaced_by(line: Line, selection: Selection, row: int, by_job: int) -> PreemptRule:

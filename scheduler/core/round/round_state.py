@@ -6,6 +6,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from scheduler.core.model.barred import NONE_BARRED, Barred
 from scheduler.core.model.cpu_memory_bounds import Needs, needs_of
 from scheduler.core.model.queue_tree import QueueTree, limiting, subtree_sums
@@ -62,9 +64,15 @@ class RoundState:
     board: Board
     seated: BoolArray
 
-    def walk_demands(self, rows: IntArray, jobs: JobTable) -> Demands:
-        """Return what jobs ask for, one row of the board for each; it is what a walk looks at."""
-        limits = limiting(self.tree, subtree_sums(self.tree, jobs.queue, jobs.num_gpus))
+    def walk_demands(self, rows: IntArray, jobs: JobTable, behind: IntArray | None = None) -> Demands:
+        """Return what jobs ask for, one row of the board for each; it is what a walk looks at.
+
+        ``behind`` as of ``admit``.
+        """
+        demand = subtree_sums(self.tree, jobs.queue, jobs.num_gpus)
+        if behind is not None:
+            demand += subtree_sums(self.tree, np.arange(len(behind)), behind)
+        limits = limiting(self.tree, demand)
         return Demands(rows=rows, shape=self.demands.shape, gangs=self.demands.gangs, limits=limits)
 
 

@@ -27,6 +27,7 @@ def seat_jobs(
     order: IntArray,
     possible: BoolArray,
     seated: BoolArray,
+    behind: IntArray | None = None,
 ) -> tuple[Line, Selection]:
     """Line the jobs up and seat them on the board of the state.
 
@@ -41,9 +42,10 @@ def seat_jobs(
         order: (n,) job rows of the snapshot in the order of the policy.
         possible: (n,) jobs that could run at all.
         seated: (n,) running jobs that could keep their servers.
+        behind: As of ``admit``.
     """
-    tree, board, demands = state.tree, state.board, state.walk_demands(rows, snapshot.jobs)
-    line = line_up(snapshot, config, tree, order=order, possible=possible, seated=seated)
+    tree, board, demands = state.tree, state.board, state.walk_demands(rows, snapshot.jobs, behind)
+    line = line_up(snapshot, config, tree, order=order, possible=possible, seated=seated, behind=behind)
     walk = Walk(board, demands, line.claims, tree, config.locality)
     first = walk.select()
     if not _leaves_quota_unused(snapshot, tree, line, first, board, seated):
@@ -55,7 +57,15 @@ def seat_jobs(
     kept = seated.copy()
     kept[list(first.displaced)] = False
     line = line_up(
-        snapshot, config, tree, order=order, possible=possible, seated=seated, passed_over=refused, stays=kept
+        snapshot,
+        config,
+        tree,
+        order=order,
+        possible=possible,
+        seated=seated,
+        passed_over=refused,
+        stays=kept,
+        behind=behind,
     )
     second = Walk(board, demands, line.claims, tree, config.locality).select()
     still = {row: first.refusals[row] for row in np.flatnonzero(refused).tolist() if row in second.refusals}

@@ -5,6 +5,7 @@ weaker. With several queues, the job that falls behind may lose its cover, and a
 """
 
 import math
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
@@ -31,20 +32,23 @@ class Overtaking:
         keeps_order = isinstance(policy, ChangesBySelf) or not (isinstance(policy, Steady) and policy.steady)
         self._root: IntArray | None = None if len(queues) < 2 or keeps_order else root
 
-    def after_s(self, world: World) -> float:
-        """Return for how long at least no job passes another below the same root, seconds; +inf for ever."""
+    def after_s(self, world: World, rows: Callable[[], IntArray] | None = None) -> float:
+        """Return for how long at least no job passes another below the same root, seconds; +inf for ever.
+
+        ``rows`` returns the jobs that are looked at; None for all active ones.
+        """
         if self._root is None:
             return math.inf
-        rows = world.columns.active
-        jobs = world.columns.look(rows, world.now_s)
-        keys = self._keys(jobs.remaining_s, rows, world)
-        rate = np.where(jobs.running, world.columns.rate[rows], 0.0)
-        soon = self._keys(np.maximum(0.0, jobs.remaining_s - rate), rows, world)
+        looked = rows() if rows else world.columns.active
+        jobs = world.columns.look(looked, world.now_s)
+        keys = self._keys(jobs.remaining_s, looked, world)
+        rate = np.where(jobs.running, world.columns.rate[looked], 0.0)
+        soon = self._keys(np.maximum(0.0, jobs.remaining_s - rate), looked, world)
         falls = np.subtract(keys, soon, out=np.zeros(len(keys)), where=np.isfinite(keys))
         if not falls.any():
             return math.inf
         # A job that is still starting makes no progress for a while, so its key may fall more slowly.
-        begins = world.columns.ready_s[rows] > world.now_s
+        begins = world.columns.ready_s[looked] > world.now_s
         return _first_meeting_s(keys, np.where(begins, 0.0, falls), falls, self._root[jobs.queue])
 
     def _keys(self, remaining_s: FloatArray, rows: IntArray, world: World) -> FloatArray:

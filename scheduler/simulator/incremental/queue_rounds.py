@@ -15,16 +15,22 @@ from scheduler.core.model.queue_tree import queue_tree
 from scheduler.core.model.tables import IntArray, Snapshot
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.selection import Selection
+from scheduler.core.round.admission import Standing
 from scheduler.core.round.capabilities import ChangesBySelf, Promotes
 from scheduler.core.round.claim_order import Line, displaced_by, policy_order
 from scheduler.core.round.config import Policy, SharePolicy
 from scheduler.core.round.round_state import round_state
 from scheduler.core.round.seat_jobs import seat_jobs
+from scheduler.simulator.incremental.free_claims import FreeClaims, serves_free_claims
 from scheduler.simulator.incremental.lazy_snapshot import LazySnapshot
 from scheduler.simulator.incremental.overtaking import Overtaking
 from scheduler.simulator.incremental.planner import amend_overdue, promote, until_rights_change_s
 from scheduler.simulator.incremental.planner_input import PlannerInput
+from scheduler.simulator.incremental.waiting_lines import KeptLines, keeps_lines
 from scheduler.simulator.state.world import World
+
+# Rounds made with more and more of each line before one is made with all jobs.
+_TRIES = 3
 
 
 def queue_rounds(given: PlannerInput) -> "QueueRounds | str":
@@ -49,7 +55,7 @@ class QueueRounds:
         self._config, self._ledger = given.config, given.ledger
         # isinstance with a protocol takes as long as a walk, so it is asked once.
         self._promotes = policy if isinstance(policy, Promotes) else None
-        self._changes = policy if isinstance(policy, ChangesBySelf) else None
+        self._changes_by_self = policy if isinstance(policy, ChangesBySelf) else None
         self._tree = queue_tree(queues)
         self._overtaking = Overtaking(policy, servers, queues)
         self._possible, self._shape, self._gangs = demands.shapes.possible, demands.shape, demands.gangs
@@ -58,6 +64,10 @@ class QueueRounds:
         self._state = round_state(empty, given.config, self._tree, demands, order=every)
         self._board = self._state.board
         self._jobs_wait = False
+        self._lines = KeptLines(given, policy, num_queues=len(queues)) if keeps_lines(policy) else None
+        self._free_claims: FreeClaims | None = None
+        if self._lines is not None and serves_free_claims(given, self._tree):
+            self._free_claims = FreeClaims(given, self._tree, self._board, self._lines)
         self._overdue: dict[int, Grant] = {}
 
     def plan(self, world: World) -> Changes:
@@ -69,11 +79,15 @@ class QueueRounds:
         for row in world.released:
             self._board.leave(row)
             self._ledger.leave(row)
+        if self._lines is not None:
+            self._lines.follow(world.arrived, world.now_s)
         changes = None if self._jobs_wait else self._lone_claim(world)
         world.arrived.clear()
         world.released.clear()
         if changes is None:
-            changes = self._whole(world, columns.active)
+            changes = self._fewest(world)
+        if self._lines is not None:
+            self._lines.note(changes)
         amend_overdue(changes, self._overdue, world)
         self.unsettled = bool(changes.started or changes.stopped)
         return changes
@@ -102,20 +116,65 @@ class QueueRounds:
             board.sit(row, seats[row])
         return self._granted(seats, set(seats), Changes())
 
+    def _fewest(self, world: World) -> Changes:
+        """Return the changes of a round made with as few jobs as decide it."""
+        lines = self._lines
+        if lines is None:
+            return self._whole(world, self._columns.active)
+        seats = self._free_claims.seated() if self._free_claims else None
+        if seats is not None:
+            self._jobs_wait = len(lines) > len(seats)
+            return self._granted(seats, set(seats), Changes())
+        return self._with_fronts(world, lines)
+
+    def _with_fronts(self, world: World, lines: KeptLines) -> Changes:
+        """Return the changes of a round made with the first jobs of each line; see ``waiting_lines``."""
+        for _ in range(_TRIES):
+            rows, last, behind = lines.looked(world)
+            if behind is None:
+                break
+            line, selection = self._seated(world, rows, behind)
+            short = [row for row in last if not _all_behind_refused(line, selection, rows.searchsorted(row))]
+            if not short and not line.passes_over:
+                lines.relax()
+                return self._changes(line, selection, rows)
+            self._take_back(world, selection, rows)
+            if line.passes_over:
+                break
+            lines.deepen(short)
+        return self._whole(world, self._columns.active)
+
+    def _take_back(self, world: World, selection: Selection, rows: IntArray) -> None:
+        """Let all jobs sit where they sat before the walk."""
+        number: list[int] = rows.tolist()
+        started = {number[job] for job in selection.started}
+        for row in started:
+            self._board.leave(row)
+        for row in sorted(started | {number[job] for job in selection.displaced}):
+            if row in world.seats:
+                self._board.sit(row, tuple(seat[:2] for seat in world.seats[row]))
+
     def _whole(self, world: World, rows: IntArray) -> Changes:
         """Order all jobs and walk over their claims."""
+        return self._changes(*self._seated(world, rows), rows)
+
+    def _seated(self, world: World, rows: IntArray, behind: IntArray | None = None) -> tuple[Line, Selection]:
+        """Order some jobs and seat those that find room; ``behind`` as of ``admit``."""
         # It has all of a snapshot that is looked at.
         snapshot = cast(Snapshot, LazySnapshot(world, self._servers, self._queues, rows))
-        jobs = snapshot.jobs
-        line, selection = seat_jobs(
+        return seat_jobs(
             snapshot,
             self._config,
             self._state,
             rows=rows,
             order=policy_order(snapshot, self._config),
             possible=self._possible[rows],
-            seated=jobs.running,
+            seated=snapshot.jobs.running,
+            behind=behind,
         )
+
+    def _changes(self, line: Line, selection: Selection, rows: IntArray) -> Changes:
+        """Return what a walk changed."""
         self._jobs_wait = bool(selection.refusals)
         number: list[int] = rows.tolist()
         changes = Changes(stopped=_stopped(line, selection, number))
@@ -148,13 +207,15 @@ class QueueRounds:
         config = self._config
         if not self._jobs_wait or not world.seats:
             return math.inf
-        rests_s = self._overtaking.after_s(world)
-        if self._changes is None and not (config.min_run_s or config.reclaim_after_s):
+        lines = self._lines
+        looked = (lambda: lines.looked(world)[0]) if lines is not None else None
+        rests_s = self._overtaking.after_s(world, looked)
+        if self._changes_by_self is None and not (config.min_run_s or config.reclaim_after_s):
             return rests_s
         jobs = self._columns.look(self._columns.active, world.now_s)
         rests_s = min(rests_s, until_rights_change_s(config, jobs, world.now_s))
-        if self._changes is not None:
-            rests_s = min(rests_s, float(self._changes.next_change_s(jobs).min(initial=math.inf)))
+        if self._changes_by_self is not None:
+            rests_s = min(rests_s, float(self._changes_by_self.next_change_s(jobs).min(initial=math.inf)))
         return rests_s
 
     def restore(self, world: World) -> None:
@@ -165,6 +226,12 @@ class QueueRounds:
         grants = self._ledger.sit(seats, (), self._board.space.free)
         self._overdue = {row: grant for row, grant in grants.items() if grant != world.seats[row]}
         self._jobs_wait = True  # maybe; the next round finds out
+
+
+def _all_behind_refused(line: Line, selection: Selection, last: np.intp) -> bool:
+    """Return whether jobs that stand behind a job, in its queue and asking for the same, are refused as it is."""
+    is_beyond = line.admission.standing[last] == Standing.BEYOND
+    return bool(is_beyond and line.claims.place[last] > selection.last_departure and int(last) in selection.refusals)
 
 
 def _stopped(line: Line, selection: Selection, number: list[int]) -> dict[int, tuple[str, int]]:
