@@ -53,6 +53,7 @@ urlpatterns = [
     path("queues/<path:name>/secrets/<str:secret>", secrets.QueueSecret.as_view(), name="api-queue-secret"),
     path("queues/<path:name>/usage", usage.Usage.as_view(), name="api-queue-usage"),
     path("queues/<path:name>/loans", usage.Loans.as_view(), name="api-queue-loans"),
+    path("queues/<path:name>/preemptions", usage.Preemptions.as_view(), name="api-queue-preemptions"),
     path("queues/<path:name>/limits", queues.UserLimits.as_view(), name="api-queue-limits"),
     path("queues/<path:name>/idle", queues.IdleJobs.as_view(), name="api-queue-idle"),
     path("queues/<path:name>/isolation", queues.Isolation.as_view(), name="api-queue-isolation"),

@@ -4,10 +4,11 @@ from typing import TypedDict
 from urllib.parse import urlencode
 
 from frontend.components.devices import DeviceWord
-from frontend.components.formats import iso, significant
+from frontend.components.formats import counted, iso, significant
 from frontend.components.times import Range
 from scheduler.models import Queue
 from scheduler.selectors.queues.rows import LoanRow, UsageReport, UsageRow
+from scheduler.selectors.queues.taken import TakenReport, TakerRow, taken
 from scheduler.selectors.queues.usage import loan_ledger, usage
 from scheduler.selectors.visibility import Actor
 
@@ -30,6 +31,9 @@ class UsageTab(TypedDict):
     range_words: str
     csv_href: str
     loan_cards: list[tuple[str, list[LoanRow], str]]
+    taken: TakenReport
+    taken_title: str
+    taken_tables: list[tuple[str, list[TakerRow]]]
 
 
 def usage_context(user: Actor, queue: Queue, range_: Range, device: DeviceWord) -> UsageTab:
@@ -45,6 +49,7 @@ def usage_context(user: Actor, queue: Queue, range_: Range, device: DeviceWord) 
         for row in found["rows"]
     ]
     ledger = loan_ledger(user, queue, since=range_.since, until=range_.until)
+    took = taken(user, queue, since=range_.since, until=range_.until)
     asked = urlencode({"since": iso(range_.since), "until": iso(range_.until)})
     return {
         "usage": found,
@@ -56,7 +61,22 @@ def usage_context(user: Actor, queue: Queue, range_: Range, device: DeviceWord) 
             _card(queue, [row for row in ledger["rows"] if row["is_lent"] == is_lent], device, is_lent=is_lent)
             for is_lent in (True, False)
         ],
+        "taken": took,
+        "taken_title": _taken_title(took, device),
+        "taken_tables": [("Queue", took["queues"]), ("Person", took["people"]), ("Job", took["jobs"])],
     }
+
+
+def _taken_title(took: TakenReport, device: DeviceWord) -> str:
+    """Return what cost the queue most: the queue behind most of the lost work, and how much that is."""
+    total = took["total"]
+    if not total["preemptions"]:
+        return f"No job of {took['queue']} was preempted"
+    times = counted(total["preemptions"], "preemption")
+    lost = f"{significant(total['lost_gpu_hours'])} {device.one}-hours of work"
+    return (
+        f"{times} cost {took['queue']} {lost}" if total["lost_gpu_hours"] else f"{times} cost {took['queue']} no work"
+    )
 
 
 def _busy_frac(row: UsageRow) -> float | None:

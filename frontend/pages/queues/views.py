@@ -103,7 +103,7 @@ def _show(request: HttpRequest, shown: Queue, tab: str, sent: Sent) -> HttpRespo
         "scale_gpus": max(1, detail["held_gpus"], detail["quota_gpus"]) * 7 // 6 + 1,
         "tab": tab,
         "tabs": [(key, label) for key, label in TABS.items() if key != "quota" or may_ask],
-        "ranges": range_links(tab, range_) if tab in RANGED else [],
+        "ranges": range_links(tab, range_, viewer_zone(request)) if tab in RANGED else [],
         "tab_template": f"queues/tab_{tab}.html",
         "groups": ["cluster", f"queue.{shown.pk}"],
         "may_use_secrets": access_of(request.user).at_least(shown.pk, Role.MEMBER),

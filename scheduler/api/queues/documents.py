@@ -11,6 +11,7 @@ from scheduler.selectors.queues.rows import (
     QueueRow,
     UsageReport,
 )
+from scheduler.selectors.queues.taken import TakenReport, TakerRow
 from scheduler.whatif.rows import ForecastReport
 
 QueueRowDocument = document_of(QueueRow, id=serializers.CharField)
@@ -27,3 +28,5 @@ MembersDocument = page_of(MemberDocument, "MembersDocument", "All members of a q
 ForecastDocument = document_of(ForecastReport, "ForecastDocument")
 UsageDocument = document_of(UsageReport, "UsageDocument")
 LoansDocument = document_of(LoanReport, "LoansDocument")
+Taker = document_of(TakerRow, "Taker")
+TakenDocument = document_of(TakenReport, "TakenDocument", total=Taker, queues=Taker, people=Taker, jobs=Taker)

@@ -1,4 +1,4 @@
-"""``/queues/{name}/usage``: GPU-hours by user and queue, as JSON or CSV; ``/loans``: GPU-hours lent and borrowed."""
+"""``/queues/{name}/usage``: GPU-hours, as JSON or CSV; ``/loans``: lent and borrowed; ``/preemptions``: taken away."""
 
 from datetime import datetime, timedelta
 from typing import Literal, get_args
@@ -14,9 +14,10 @@ from scheduler.api.http.parameters import choice, instant
 from scheduler.api.http.permissions import READ
 from scheduler.api.http.renderers import Csv
 from scheduler.api.http.view import ApiView
-from scheduler.api.queues.documents import LoansDocument, UsageDocument
+from scheduler.api.queues.documents import LoansDocument, TakenDocument, UsageDocument
 from scheduler.core.model.errors import FieldError
 from scheduler.ports import live_ports
+from scheduler.selectors.queues.taken import taken
 from scheduler.selectors.queues.usage import loan_ledger, usage
 from scheduler.selectors.visibility import require_queue
 
@@ -82,3 +83,16 @@ class Loans(_OfRange):
     def get(self, request: Request, name: str) -> Response:
         """Return the GPU-hours that the queue lent and borrowed, and what is lent now."""
         return Response(loan_ledger(request.user, require_queue(request.user, name), **self.range()))
+
+
+class Preemptions(_OfRange):
+    """What took GPUs from a queue."""
+
+    @extend_schema(
+        operation_id="queue_preemptions",
+        summary="Read what took GPUs from a queue",
+        responses={200: TakenDocument},
+    )
+    def get(self, request: Request, name: str) -> Response:
+        """Return preemptions and recalls of its jobs by queue, person and job, with the GPU-hours of work lost."""
+        return Response(taken(request.user, require_queue(request.user, name), **self.range()))

@@ -205,6 +205,7 @@ ROWS = (
     Row("say how long files are kept", LEADS, Way("patch-api-queue-files"), Way("POST queue files", does=302)),
     Row("read the use of a queue", IN_QUEUE, Way("get-api-queue-usage")),
     Row("read the loans of a queue", IN_QUEUE, Way("get-api-queue-loans")),
+    Row("read what took GPUs from a queue", IN_QUEUE, Way("get-api-queue-preemptions")),
     Row("list members", IN_QUEUE, Way("get-api-members")),
     Row("give a role", LEADS, Way("put-api-member"), Way("POST queue member", does=302)),
     Row("take a role", LEADS, Way("delete-api-member", does=204), Way("POST queue remove", does=302, refused=302)),

@@ -1,0 +1,107 @@
+"""What took GPUs from the jobs of a queue: preemptions, recalls and lost work, by queue, person and job."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, TypedDict
+
+from scheduler.core.model.plan import PreemptRule
+from scheduler.models import Attempt, Queue
+from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE
+from scheduler.selectors.queues.tree import names_below
+from scheduler.selectors.rows import Moment
+from scheduler.selectors.times import iso
+from scheduler.selectors.visibility import Actor, access_of
+
+MOST = 10  # of each kind
+ANOTHER_PERSON = "another person"
+NOBODY = "no job"  # where a server left the pool, or the policy gave GPUs elsewhere
+
+
+class TakerRow(TypedDict):
+    """One queue, person or job that took GPUs."""
+
+    name: Annotated[str, '"another queue", "another person" or "another job" where you may not know.']
+    preemptions: int
+    recalls: Annotated[int, "Of these, by a queue that took its quota back."]
+    lost_gpu_hours: Annotated[float, "Work since the newest checkpoint, times the GPUs of the job."]
+
+
+class TakenReport(TypedDict):
+    """What was taken from a queue and those below it."""
+
+    queue: str
+    since: Moment
+    until: Moment
+    total: TakerRow
+    queues: list[TakerRow]
+    people: list[TakerRow]
+    jobs: list[TakerRow]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Taken:
+    """One preemption as the reader may see it."""
+
+    queue: str
+    person: str
+    job: str
+    is_recall: bool
+    lost_gpu_s: float
+
+
+def taken(user: Actor, queue: Queue, *, since: datetime, until: datetime) -> TakenReport:
+    """Return the preemptions of a queue's jobs that ended in the range, by what took the place, by one query."""
+    access = access_of(user)
+    ended = Attempt.objects.filter(
+        job__queue_id__in=list(names_below(queue)), ended_at__gte=since, ended_at__lt=until
+    ).exclude(preempt_rule="")
+    columns = (
+        "preempt_rule",
+        "lost_s",
+        "num_gpus",
+        "preempted_by__queue_id",
+        "preempted_by__queue__name",
+        "preempted_by__owner__username",
+        "preempted_by__name",
+        "preempted_by__number",
+    )
+    found = []
+    for rule, lost_s, num_gpus, queue_pk, name, owner, job, number in ended.values_list(*columns):
+        is_seen = access.sees(queue_pk)
+        found.append(
+            _Taken(
+                queue=NOBODY if queue_pk is None else name if is_seen else ANOTHER_QUEUE,
+                person=NOBODY if queue_pk is None else owner if is_seen else ANOTHER_PERSON,
+                job=NOBODY if queue_pk is None else f"{job} J-{number}" if is_seen else ANOTHER_JOB,
+                is_recall=rule == PreemptRule.QUOTA_RECLAIM,
+                lost_gpu_s=(lost_s or 0.0) * num_gpus,
+            )
+        )
+    return {
+        "queue": queue.name,
+        "since": iso(since),
+        "until": iso(until),
+        "total": _row("all", found),
+        "queues": _by((one.queue, one) for one in found),
+        "people": _by((one.person, one) for one in found),
+        "jobs": _by((one.job, one) for one in found),
+    }
+
+
+def _by(named: Iterable[tuple[str, _Taken]]) -> list[TakerRow]:
+    """Return the rows by name, those that cost most first."""
+    groups: dict[str, list[_Taken]] = {}
+    for name, one in named:
+        groups.setdefault(name, []).append(one)
+    rows = [_row(name, group) for name, group in groups.items()]
+    return sorted(rows, key=lambda row: (-row["lost_gpu_hours"], -row["preemptions"], row["name"]))[:MOST]
+
+
+def _row(name: str, group: list[_Taken]) -> TakerRow:
+    return {
+        "name": name,
+        "preemptions": len(group),
+        "recalls": sum(one.is_recall for one in group),
+        "lost_gpu_hours": round(sum(one.lost_gpu_s for one in group) / 3600, 6),
+    }
