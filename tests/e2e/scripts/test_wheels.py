@@ -66,7 +66,7 @@ print(state["sum"], [name for name in sys.modules if name.partition(".")[0] in (
 """
 WITH_TORCH = """
 import torch
-from clusterweb_runtime import dataset, gang, layer_placement, parking, torch_state
+from clusterweb_runtime import dataset, gang, layer_placement, own_group, parking, sharded, torch_state
 assert "agents" not in sys.modules
 print(torch_state.__file__)
 """

@@ -11,7 +11,7 @@ from tests.support.agents.trainers import ACCELERATE, HUGGING_FACE, LIGHTNING, S
 
 # Steps after which it is preempted, and the server that it goes on.
 STOPS = ((7, 0), (22, 1), (41, 1))
-ENV = {"HF_HUB_OFFLINE": "1"}
+ENV = {"HF_HUB_OFFLINE": "1", "STEPS": str(STEPS)}
 
 
 @pytest.fixture(scope="module")

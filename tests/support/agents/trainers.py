@@ -1,5 +1,7 @@
 """Scripts with the trainers of others: tiny random models, one line a step; slow while there is a file ``slow``."""
 
+from tests.support.suite.page_scripts import page_files
+
 STEPS = 60
 
 HUGGING_FACE = f"""
@@ -84,42 +86,14 @@ loaders = [Loader(num_rows=64, batch_size=4, seed=seed) for seed in (5, 6)]
 trainer.fit(Net(), *loaders, ckpt_path=callback.newest)
 """
 
-ACCELERATE = f"""
-import os, time
-import torch
-from accelerate import Accelerator
-from clusterweb_runtime import Run
-from clusterweb_runtime.own_group import own_group
-from clusterweb_runtime.torch_state import Batches
-
-torch.manual_seed(3)
-inputs, targets = torch.randn(64, 5), torch.randn(64, 1)
-accelerator = Accelerator(cpu=True)
-model = torch.nn.Sequential(torch.nn.Linear(5, 16), torch.nn.Dropout(0.2), torch.nn.Linear(16, 1))
-model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=0.01))
-batches = Batches(num_rows=64, batch_size=4, seed=5)
-accelerator.register_for_checkpointing(batches)
-run = Run(total_steps={STEPS}, gang=own_group())
-
-
-def save():
-    folder = f"states/{{run.step}}"
-    accelerator.save_state(folder)
-    return {{"folder": folder}}
-
-
-run.on_checkpoint(save, every_rank=True)
-saved = run.resume()
-if saved:
-    accelerator.load_state(saved["folder"])
-for step, rows in zip(run.steps(), batches):
-    loss = torch.nn.functional.mse_loss(model(inputs[rows]), targets[rows])
-    optimizer.zero_grad()
-    accelerator.backward(loss)
-    optimizer.step()
-    run.report(loss=loss)
+# A loop of its own, as it stands on the page, with one line more a step.
+ACCELERATE = (
+    page_files("Hugging Face or Lightning")["with_accelerate.py"]
+    + """\
     with open("record", "a") as file:
-        file.write(f"{{step + 1}} {{loss.item()!r}}\\n")
+        file.write(f"{run.step + 1} {loss.item()!r}\\n")
     if os.path.exists("slow"):
         time.sleep(0.05)
 """
+)
+ACCELERATE = f"import time\n{ACCELERATE}"
