@@ -134,13 +134,12 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 # Commands beside a running `make run` reach its broker, too.
 BROKER_URL = ENV.redis_url or made_url(ENV)
 REDIS_URL = BROKER_URL or "redis://127.0.0.1:6379/0"
-LOCAL_CACHE = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
 CACHES = {
-    "default": LOCAL_CACHE,
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
     # Limits of requests, sign-ins and connections: several web processes count as one.
     "shared": {"BACKEND": "clusterweb.shared_cache.SharedCache", "LOCATION": BROKER_URL, "KEY_PREFIX": "web"}
     if BROKER_URL
-    else LOCAL_CACHE,
+    else {"BACKEND": "clusterweb.shared_cache.LocalCache"},
 }
 CHANNEL_LAYERS = {
     "default": {

@@ -54,8 +54,11 @@ class _InBroker(RedisCache):
         return self._cache.count(self.make_and_validate_key(key), within_s)
 
 
-class _Here(LocMemCache):
+class LocalCache(LocMemCache):
+    """The same within one process, where there is no broker."""
+
     def count(self, key: str, *, within_s: int) -> int:
+        """Add one to a number and return it."""
         self.add(key, 0, timeout=within_s)
         return int(self.incr(key))
 
@@ -87,7 +90,7 @@ class SharedCache(_InBroker):
     def __init__(self, server: str, params: dict[str, Any]) -> None:  # Django's own signature
         super().__init__([server], {**params, "OPTIONS": {"serializer": _Json}})
         self._class = _Client
-        self.here = _Here("shared-cache", params)
+        self.here = LocalCache("shared-cache", params)
 
     add = _in_broker_or_here("add")
     get = _in_broker_or_here("get")
