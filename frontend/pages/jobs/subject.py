@@ -18,6 +18,7 @@ from scheduler.selectors.cluster.rows import ServerRow
 from scheduler.selectors.cluster.servers import device_kinds, server_list
 from scheduler.selectors.files.survey import Survey, job_survey
 from scheduler.selectors.jobs.listing import job_detail, job_explain, job_series, job_timeline
+from scheduler.selectors.jobs.log_links import RunLink, run_links
 from scheduler.selectors.jobs.profile_rows import ProfileDetail
 from scheduler.selectors.jobs.profiles import profile_detail
 from scheduler.selectors.jobs.reason_rows import Explanation
@@ -115,6 +116,12 @@ class Subject:
     def files(self) -> tuple[Survey, str]:
         """Return its files, up to a limit, and why there are none."""
         return self.few_files if self.few_files[0].is_whole else self._survey(MOST_FILES)
+
+    @cached_property
+    def run_links(self) -> list[RunLink]:
+        """Return where else the job tells of itself, as its log says."""
+        newest = self.job.attempts.order_by("-number").first()
+        return run_links(newest) if newest else []
 
     def _survey(self, most: int) -> tuple[Survey, str]:
         try:

@@ -14,11 +14,11 @@ MOST_POINTS = 500
 NEIGHBOURS = 8
 
 
-def thin(count: int) -> list[int]:
+def thin(count: int, *, most: int = MOST_POINTS) -> list[int]:
     """Return which of ``count`` points are drawn: all, or evenly spread ones with the last among them."""
-    if count <= MOST_POINTS:
+    if count <= most:
         return list(range(count))
-    stride = math.ceil(count / MOST_POINTS)
+    stride = math.ceil(count / most)
     return [index for index in range(count) if (count - 1 - index) % stride == 0]
 
 
@@ -54,9 +54,9 @@ def steps_words(steps: float) -> str:
     return f"{number(steps / 1000, 0 if steps % 1000 == 0 or steps >= 100_000 else 1)}{NBSP}k"
 
 
-def broken(x: Sequence[int], y: Sequence[float]) -> tuple[list[int | None], list[float | None]]:
+def broken(x: Sequence[float], y: Sequence[float]) -> tuple[list[float | None], list[float | None]]:
     """Return the line with a break wherever the job went back to a checkpoint."""
-    xs: list[int | None] = []
+    xs: list[float | None] = []
     ys: list[float | None] = []
     for index, (at, value) in enumerate(zip(x, y, strict=True)):
         if index and at < x[index - 1]:
