@@ -57,9 +57,9 @@ class LogPage:
         return "" if self.rank is None else f"&rank={self.rank}"
 
 
-def short_log(subject: Subject) -> LogPage:
+def short_log(subject: Subject, *, lines: int = SHORT_LINES) -> LogPage:
     """Return the last lines of the newest attempt."""
-    return _page(subject, _newest(subject), lines=SHORT_LINES)
+    return _page(subject, _newest(subject), lines=lines)
 
 
 def full_log(subject: Subject) -> LogPage:

@@ -7,13 +7,17 @@ from frontend.pages.jobs.charts.curves import loss_of, rate_of
 from frontend.pages.jobs.charts.progress import EndedWords, Tile, ends_words, outcome_of, tiles
 from frontend.pages.jobs.charts.timeline import Timeline, timeline_of
 from frontend.pages.jobs.job.enough import Enough, enough_of
+from frontend.pages.jobs.job.plain import PlainJob, plain_of
 from frontend.pages.jobs.job.receipts import Receipt, receipts_of
 from frontend.pages.jobs.job.shares import Holdings, holdings_of
 from frontend.pages.jobs.job.unknown import Unknown, unknown_of
 from frontend.pages.jobs.job.unused import Unused, unused_of
-from frontend.pages.jobs.logs.log_view import LogPage, short_log
+from frontend.pages.jobs.logs.log_view import SHORT_LINES, LogPage, short_log
 from frontend.pages.jobs.subject import Subject
 from frontend.pages.jobs.waiting.why import ReasonBox, reason_context
+
+# Of a job without curves the log is what tells most.
+PLAIN_LINES = 24
 
 
 class OverviewTab(TypedDict):
@@ -24,6 +28,7 @@ class OverviewTab(TypedDict):
     reason: ReasonBox
     unused: Unused | None
     unknown: Unknown | None
+    plain: PlainJob | None
     frac: float | None
     frac_percent: str
     ends: tuple[str, str, str]
@@ -34,11 +39,12 @@ class OverviewTab(TypedDict):
     receipts: list[Receipt]
     holdings: Holdings
     log: LogPage
+    log_lines: int
 
 
 def context(subject: Subject) -> OverviewTab:
     """Return the variables of the template."""
-    job = subject.job
+    job, plain = subject.job, plain_of(subject)
     frac = min(1.0, job.step / job.total_steps) if job.step is not None and job.total_steps else None
     return {
         "outcome": outcome_of(subject),
@@ -46,6 +52,7 @@ def context(subject: Subject) -> OverviewTab:
         "reason": reason_context(subject),
         "unused": unused_of(subject),
         "unknown": unknown_of(subject),
+        "plain": plain,
         "frac": frac,
         "frac_percent": "" if frac is None else f"{frac * 100:.2f}",
         "ends": ends_words(subject),
@@ -55,5 +62,6 @@ def context(subject: Subject) -> OverviewTab:
         "timeline": timeline_of(subject),
         "receipts": receipts_of(subject),
         "holdings": holdings_of(subject),
-        "log": short_log(subject),
+        "log": short_log(subject, lines=SHORT_LINES if plain is None else PLAIN_LINES),
+        "log_lines": SHORT_LINES if plain is None else PLAIN_LINES,
     }
