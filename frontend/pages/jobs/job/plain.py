@@ -87,7 +87,7 @@ def plain_of(subject: Subject) -> PlainJob | None:
             PlainTile(label="Progress", value="not reported", detail="so no end time either"),
             _saved(subject, newest),
         ],
-        use_title=f"It uses {use[0].value} {use[0].of} of its {use[0].label}" if use else "Its use is not measured",
+        use_title=f"It uses {use[0].value} {use[0].of} of its {use[0].label}" if use and use[0].label != "Memory" else "Its use is not measured",
         use=use,
         cost_title=cost_title,
         cost=cost,
@@ -127,7 +127,7 @@ def _use(subject: Subject) -> list[UseLine]:
     memory, granted = _course(subject, "memory_bytes"), granted_bytes(subject)
     if memory:
         of = f"of {data_size(granted)}" if granted else ""
-        found.append(UseLine(label="memory", course=list(memory), value=data_size(memory[-1]), of=of))
+        found.append(UseLine(label="Memory", course=list(memory), value=data_size(memory[-1]), of=of))
     return [line for line in found if line is not None]
 
 
