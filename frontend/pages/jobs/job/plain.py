@@ -87,7 +87,7 @@ def plain_of(subject: Subject) -> PlainJob | None:
             PlainTile(label="Progress", value="not reported", detail="so no end time either"),
             _saved(subject, newest),
         ],
-        use_title=f"It uses {use[0].value} {use[0].of} of its {use[0].label}" if use and use[0].label != "Memory" else "Its use is not measured",
+        use_title=_use_title(use),
         use=use,
         cost_title=cost_title,
         cost=cost,
@@ -129,6 +129,11 @@ def _use(subject: Subject) -> list[UseLine]:
         of = f"of {data_size(granted)}" if granted else ""
         found.append(UseLine(label="Memory", course=list(memory), value=data_size(memory[-1]), of=of))
     return [line for line in found if line is not None]
+
+
+def _use_title(use: list[UseLine]) -> str:
+    measured = use and use[0].label != "Memory"
+    return f"It uses {use[0].value} of its {use[0].label}" if measured else "Its use is not measured"
 
 
 def _frac(subject: Subject, label: str, name: str) -> UseLine | None:
