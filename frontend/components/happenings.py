@@ -220,7 +220,8 @@ def _settings(row: EventRow) -> Said:
     parts = [f"{name} from {before.get(name)} to {value}" for name, value in after.items() if isinstance(value, str)]
     parts = parts or [name.replace("_", " ") for name in after]
     why = f": {row['data']['reason']}" if row["data"].get("reason") else "."
-    return "info", "settings", f"{row['actor']} changed {', '.join(parts)}{why}"
+    after_what_if = f" after the what-if {row['data']['scenario_name']}" if row["data"].get("scenario_name") else ""
+    return "info", "settings", f"{row['actor']} changed {', '.join(parts)}{after_what_if}{why}"
 
 
 def _shadow(row: EventRow) -> Said:

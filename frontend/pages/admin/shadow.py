@@ -114,6 +114,7 @@ def _show(
         "shadow": row,
         "name": _name(row.chosen) if row.chosen else "",
         "live_name": _name({name: getattr(cluster, name) for name in ARM_FIELDS}),
+        "is_live": bool(row.chosen) and row.chosen == {name: getattr(cluster, name) for name in ARM_FIELDS},
         "title": _finding(row, document["scores"], rounds),
         "document": document,
         "chart": _chart(document["scores"], request),

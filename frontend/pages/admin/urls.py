@@ -17,5 +17,6 @@ urlpatterns = [
     path("admin/kept", kept.kept, name="admin-kept"),
     path("admin/walls", walls.walls, name="admin-walls"),
     path("admin/walls/<int:link_id>/revoke", walls.wall_revoke, name="admin-wall-revoke"),
+    path("admin/restore/<int:event>", views.restore, name="admin-restore"),
     path("admin/pause", views.pause, name="admin-pause"),
 ]

@@ -1,14 +1,19 @@
 """The admin page: settings of the scheduler, pause, servers, and the newest changes that users made."""
 
+import json
+from urllib.parse import urlencode
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from frontend.components.devices import device_word
 from frontend.components.errors import page
 from frontend.components.happenings import happenings
 from frontend.components.viewer import now_utc
+from frontend.pages.admin.earlier import earlier_settings
 from frontend.pages.admin.settings_form import VOLUME_LABELS, changes_from, sections
 from frontend.pages.admin.starts import starts_view
 from scheduler.core.model.errors import Conflict, FieldError, NotFound, SpecInvalid
@@ -16,7 +21,14 @@ from scheduler.models import Event
 from scheduler.selectors.cluster.servers import server_list
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.visibility import is_admin
-from scheduler.services.cluster.settings import cluster_row, settings_change
+from scheduler.services.cluster.settings import (
+    cluster_row,
+    settings_change,
+    settings_checked,
+    settings_of,
+    settings_restore,
+)
+from scheduler.simulator.study.variants import ARM_FIELDS
 
 AUDIT_MOST = 30
 # Changes that a user makes for other users; actions on jobs are in the events of the jobs.
@@ -57,6 +69,8 @@ def admin(request: HttpRequest) -> HttpResponseBase:
     require_admin(request)
     if request.method != "POST":
         return _show(request)
+    if request.POST.get("do") == "compare":
+        return _compare(request)
     try:
         cluster = settings_change(
             actor=request.user,
@@ -64,11 +78,50 @@ def admin(request: HttpRequest) -> HttpResponseBase:
             expected_version=sent_version(request),
             at=now_utc(),
             reason=request.POST.get("reason", ""),
+            needs_reason=True,
         )
     except SpecInvalid as error:
         return _show(request, errors=error.errors, status=422)
     except Conflict as error:
         return _show(request, conflict=str(error), status=409)
+    names = " · ".join((cluster.policy, cluster.locality, cluster.mechanism))
+    messages.success(request, f"{names} decide from round {cluster.round_number + 1}.")
+    return redirect("admin")
+
+
+def _compare(request: HttpRequest) -> HttpResponseBase:
+    """Go on to a what-if that compares what was edited with the settings in force; nothing is saved."""
+    changes = changes_from(request.POST.dict())
+    try:
+        settings_checked(settings_of(cluster_row()), changes)
+    except SpecInvalid as error:
+        return _show(request, errors=error.errors, status=422)
+    asked = urlencode({"settings": json.dumps({name: changes[name] for name in changes if name in ARM_FIELDS})})
+    return redirect(f"{reverse('what-if-new')}?{asked}")
+
+
+@page
+@require_POST
+def restore(request: HttpRequest, event: int) -> HttpResponseBase:
+    """Choose again what was chosen before an earlier change."""
+    require_admin(request)
+    found = Event.objects.filter(kind="settings", pk=min(event, 2**62)).first()
+    if found is None:
+        raise NotFound("change of settings")
+    try:
+        cluster = settings_restore(
+            actor=request.user,
+            event=found,
+            expected_version=sent_version(request),
+            at=now_utc(),
+            reason=request.POST.get("reason", ""),
+        )
+    except SpecInvalid as error:
+        messages.error(request, " ".join(entry.detail for entry in error.errors))
+        return redirect("admin")
+    except Conflict as error:
+        messages.error(request, f"{error} Look at them again, then repeat it.")
+        return redirect("admin")
     names = " · ".join((cluster.policy, cluster.locality, cluster.mechanism))
     messages.success(request, f"{names} decide from round {cluster.round_number + 1}.")
     return redirect("admin")
@@ -109,6 +162,7 @@ def _show(
         "conflict": conflict,
         "reason": request.POST.get("reason", "") if post else "",
         "servers": servers,
+        "earlier": earlier_settings(),
         "starts": starts_view(now_utc()),
         "audit": happenings([event_row(event) for event in events_joined(audit)[:AUDIT_MOST]]),
     }

@@ -97,7 +97,9 @@ def fairness_chart(data: Fairness) -> Chart:
     return Chart(
         id="fairness",
         title=_title(groups),
-        sub=words if jain is None else f"{words} Jain index {number(jain, 2)}.",
+        sub=words
+        if jain is None
+        else f"{words} Jain index {number(jain, 2)} over the queues' mean \u03c1: 1 is alike for all.",
         figure=_figure(groups, data["jobs"]) if groups else None,
         empty="It compares each job with an equal share of the cluster.",
         legend=(LegendEntry(label="\u03c1 = 1", token="text", kind="dash"),),  # noqa: S106  (a colour)

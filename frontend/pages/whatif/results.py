@@ -1,6 +1,6 @@
 """A finished scenario as its page shows it: the table of metrics, the charts, the title."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from frontend.components.charts import Chart
@@ -68,12 +68,30 @@ class FinishedScenario:
     seed: int
 
 
-def figures_read(scenario: Scenario, names: Sequence[str]) -> list[Figures]:
-    """Return the figures of every variant with the first seed; empty while one is missing."""
+def figures_read(scenario: Scenario, names: Sequence[str]) -> dict[int, Figures]:
+    """Return the figures of the variants whose run with the first seed is done; none before that of the baseline."""
     runs = ScenarioRun.objects.filter(scenario=scenario, seed=scenario.seeds[0], state=RunState.COMPLETED)
     runs = runs.filter(variant__lt=len(names))
     found = {variant: figures for variant, figures in runs.values_list("variant", "figures") if figures}
-    return [figures_from_json(found[variant]) for variant in sorted(found)] if len(found) == len(names) else []
+    return {variant: figures_from_json(found[variant]) for variant in sorted(found)} if 0 in found else {}
+
+
+def shown_so_far(
+    scenario: Scenario, figures: Mapping[int, Figures], metrics: Sequence[MetricRow], names: Sequence[str]
+) -> FinishedScenario | None:
+    """Return what is known already of a scenario that goes on or was cancelled; None while there is nothing."""
+    done = sorted(figures)
+    if not done:
+        return None
+    known: list[MetricRow] = [
+        {
+            **metric,
+            "variants": [metric["variants"][at] for at in done],
+            "winner": done.index(metric["winner"]) if metric["winner"] in done else None,
+        }
+        for metric in metrics
+    ]
+    return shown(scenario, [figures[at] for at in done], known, [names[at] for at in done])
 
 
 def shown(

@@ -1,5 +1,6 @@
 """The what-if pages: the list, the form, and one scenario with its progress and results."""
 
+import json
 from typing import TypedDict
 
 from django.conf import settings
@@ -12,7 +13,7 @@ from frontend.components.errors import page
 from frontend.components.viewer import now_utc
 from frontend.pages.whatif.builder import body_from, fields_of, num_variants, variant_views
 from frontend.pages.whatif.ready import ReadyScenario, live_variant, quota_scenario, ready_scenarios
-from frontend.pages.whatif.results import figures_read, shown
+from frontend.pages.whatif.results import figures_read, shown_so_far
 from frontend.pages.whatif.words import ANYWAY, fidelity_view, start_words
 from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, NotFound, SpecInvalid
 from scheduler.models import Scenario
@@ -29,7 +30,7 @@ from scheduler.selectors.whatif import (
     trace_file_row,
     trace_files_visible,
 )
-from scheduler.services.cluster.settings import FIELDS, cluster_row, settings_change
+from scheduler.services.cluster.settings import FIELDS, cluster_row, settings_change, settings_checked, settings_of
 from scheduler.services.whatif.files import trace_file_create
 from scheduler.services.whatif.scenarios import scenario_cancel, scenario_create, scenario_delete
 from scheduler.services.whatif.variant_checks import VARIANTS
@@ -120,8 +121,20 @@ def _first_body(request: HttpRequest) -> Json:
         other = require_scenario(request.user, copied)
         return {"name": other.name, "start": other.start, "variants": other.variants, "seeds": other.seeds}
     live = live_variant(cluster_row())
+    if edited := _edited(request.GET.get("settings", "")):
+        return {"name": "", "start": {"kind": "live"}, "variants": [live, {**live, **edited}], "seeds": [1, 2]}
     start: Json = {"kind": "live" if is_admin(request.user) else "generator"}
     return {"name": "", "start": start, "variants": [live, {**live, "policy_options": {}}], "seeds": [1, 2, 3]}
+
+
+def _edited(text: str) -> Json:
+    """Return the settings that the admin page hands over; nothing for what could not be saved there either."""
+    try:
+        sent = json.loads(text) if text else {}
+        changes = {name: value for name, value in sent.items() if name in ARM_FIELDS}
+        return {name: settings_checked(settings_of(cluster_row()), changes)[name] for name in changes}
+    except (ValueError, AttributeError, SpecInvalid):
+        return {}
 
 
 def _ask(request: HttpRequest, body: Json) -> HttpResponseBase:
@@ -171,7 +184,7 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
         return _act(request, found)
     at, names, about = now_utc(), names_of(found), found.about.get("text", "")
     progress, metrics = scenario_progress(found, at), scenario_metrics(found)
-    figures = figures_read(found, names) if found.state != ScenarioState.QUEUED else []
+    figures = figures_read(found, names) if found.state != ScenarioState.QUEUED else {}
     cluster = cluster_row()
     context = {
         "scenario": found,
@@ -186,7 +199,8 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
         "warnings": found.about.get("warnings", []),
         "fidelity": fidelity_view(found.about.get("fidelity")),
         "anyway": ANYWAY,
-        "shown": shown(found, figures, metrics, names) if figures and found.state == ScenarioState.COMPLETED else None,
+        "shown": shown_so_far(found, figures, metrics, names),
+        "is_answered": found.state == ScenarioState.COMPLETED and len(figures) == len(names),
         "may_apply": is_admin(request.user) and found.state == ScenarioState.COMPLETED,
         "version": cluster.settings_version,
         "applicable": _applicable(found, names),
@@ -231,7 +245,15 @@ def apply(request: HttpRequest, scenario: str) -> HttpResponseBase:
     variant = found.variants[int(index)]
     changes = {name: variant[name] for name in ARM_FIELDS if name in variant and name in FIELDS}
     try:
-        cluster = settings_change(actor=request.user, changes=changes, expected_version=int(version), at=now_utc())
+        cluster = settings_change(
+            actor=request.user,
+            changes=changes,
+            expected_version=int(version),
+            at=now_utc(),
+            reason=request.POST.get("reason", ""),
+            needs_reason=True,
+            because={"scenario": found.pk, "scenario_name": found.name},
+        )
     except (Conflict, SpecInvalid) as error:
         messages.error(request, f"{error} Look at them again, then repeat it.")
         return redirect("what-if-scenario", scenario=found.pk)

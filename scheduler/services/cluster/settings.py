@@ -42,7 +42,14 @@ def config_of(cluster: Cluster) -> SchedulerConfig:
 
 
 def settings_change(
-    *, actor: Doer, changes: Mapping[str, Any], expected_version: int, at: datetime, reason: str = ""
+    *,
+    actor: Doer,
+    changes: Mapping[str, Any],
+    expected_version: int,
+    at: datetime,
+    reason: str = "",
+    needs_reason: bool = False,
+    because: Mapping[str, object] | None = None,
 ) -> Cluster:
     """Change settings from the next round on.
 
@@ -52,15 +59,17 @@ def settings_change(
             takes its options along.
         expected_version: ``Cluster.settings_version`` as the actor saw it.
         reason: Why, for readers of the audit list; may be empty.
+        needs_reason: Whether it may not.
+        because: What else the entry keeps, such as the what-if that spoke for the change.
 
     Raises:
         NotAllowed: ``actor`` is no admin.
-        SpecInvalid: An unknown field or name, or a bad option; one entry each.
+        SpecInvalid: An unknown field or name, or a bad option; one entry each. A reason that is missing.
         Conflict: The settings changed since.
     """
     require_admin(actor, "change the settings of the scheduler")
     problems = Problems()
-    reason = problems.text("reason", reason, least=0, most=REASON_CHARS[1])
+    reason = problems.text("reason", reason, least=REASON_CHARS[0] if needs_reason else 0, most=REASON_CHARS[1])
     problems.refuse()
     cluster_row()
     with transaction.atomic():
@@ -80,11 +89,43 @@ def settings_change(
             "before": {name: before[name] for name in names},
             "after": {name: after[name] for name in names},
         }
-        data |= {"reason": reason} if reason else {}
+        data |= ({"reason": reason} if reason else {}) | dict(because or {})
         event_record(kind="settings", actor=actor, at=at, reason="change", data=data)
         touch_cluster()
         request_round("settings")
     return cluster
+
+
+def settings_restore(*, actor: Doer, event: Event, expected_version: int, at: datetime, reason: str) -> Cluster:
+    """Choose again what was chosen before an earlier change; whether scheduling is paused stays.
+
+    Args:
+        event: The change, of kind "settings".
+        reason: Why; needed.
+
+    Raises:
+        NotAllowed, SpecInvalid, Conflict: As ``settings_change``.
+    """
+    require_admin(actor, "change the settings of the scheduler")
+    changes = settings_before(event)
+    changes.pop("paused")
+    return settings_change(
+        actor=actor,
+        changes=changes,
+        expected_version=expected_version,
+        at=at,
+        reason=reason,
+        needs_reason=True,
+        because={"restored": event.at.isoformat()},
+    )
+
+
+def settings_before(event: Event) -> dict[str, Any]:  # JSON
+    """Return all settings as they were before a change of them, by undoing it and every one since."""
+    found = settings_of(cluster_row())
+    for newer in Event.objects.filter(kind="settings", pk__gte=event.pk).order_by("-pk"):
+        found |= {name: value for name, value in newer.data.get("before", {}).items() if name in FIELDS}
+    return found
 
 
 def settings_checked(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ METRICS = (
     Metric(key="preemptions", title="preempted", kind="count"),
     Metric(key="avg_rho", title="avg rho", kind="number"),
     Metric(key="max_rho", title="max rho", kind="number"),
-    Metric(key="jain_index", title="Jain", kind="number", best="max"),
+    Metric(key="jain_index", title="Jain of rho", kind="number", best="max"),
     Metric(key="unfinished", title="left over", kind="count"),
     Metric(key="cpu_s", title="CPU s", kind="number", best=""),
 )

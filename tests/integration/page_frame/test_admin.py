@@ -16,7 +16,8 @@ from django.utils import timezone
 from scheduler import notify
 from scheduler.models import Event, Shadow, ShadowRound, ShadowScore, StartEstimate, Webhook
 from scheduler.services.accounts.tokens import token_create
-from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.cluster.settings import cluster_row, settings_change
+from scheduler.services.cluster.shadow import shadow_choose
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.factories import AT, job_make, queue_make, user_make
 
@@ -47,7 +48,7 @@ def ada() -> Client:
 def change_policy(client: Client, **fields: Any) -> Any:
     """Send the settings form."""
     form = {
-        "policy": "fifo", "locality": "consolidate", "mechanism": "tune", "smoke_run_s": "0",
+        "policy": "fifo", "locality": "consolidate", "mechanism": "tune", "smoke_run_s": "0", "reason": "as agreed",
         "version": cluster_row().settings_version, **fields,
     }  # fmt: skip
     return client.post("/admin", form)
@@ -308,3 +309,15 @@ def test_admin_sees_how_good_estimates_of_starts_were(ada: Client) -> None:
     assert 'clusterweb_eta_error_seconds_bucket{le="60.0"} 1.0' in metrics
     assert "clusterweb_eta_error_seconds_count 3.0" in metrics
     assert "clusterweb_eta_error_seconds_sum 4180.0" in metrics
+
+
+def test_a_shadow_that_was_put_in_force_says_so(ada: Client) -> None:
+    """It was chosen to be compared; since the settings became the same there is nothing left to compare."""
+    admin = User.objects.get(username="ada")
+    shadow_choose(actor=admin, changes={"policy": "srtf"}, expected_version=1, at=AT)
+    apart = ada.get("/admin/shadow").content.decode()
+    settings_change(actor=admin, changes={"policy": "srtf"}, expected_version=cluster_row().settings_version, at=AT)
+    same = ada.get("/admin/shadow").content.decode()
+
+    assert "nothing left to compare" not in apart
+    assert "The shadow is what decides now" in same

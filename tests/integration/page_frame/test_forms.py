@@ -178,6 +178,7 @@ def test_only_admins_drain(world: World, role: str) -> None:
 def settings_form(**changes: Any) -> dict[str, Any]:
     """Return a sent settings form."""
     fields = {"policy": "las", "locality": "consolidate", "mechanism": "tune", "mechanism.tune.sort_by_demand": "on"}
+    fields["reason"] = "as agreed"
     return {**fields, "version": cluster_row().settings_version, **changes}
 
 

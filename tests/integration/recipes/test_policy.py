@@ -33,7 +33,14 @@ def test_an_admin_chooses_it_and_rounds_follow_it(world: World, admin: Client) -
     wide = world.submit(gpus=2)
     world.until_state(wide, JobState.RUNNING)
     page = admin.get("/admin").content.decode()
-    form = {"policy": "smallest-first", "locality": "consolidate", "mechanism": "tune", OPTION: "4", "smoke_run_s": "0"}
+    form = {
+        "policy": "smallest-first",
+        "locality": "consolidate",
+        "mechanism": "tune",
+        OPTION: "4",
+        "smoke_run_s": "0",
+        "reason": "as agreed",
+    }
     sent = admin.post("/admin", {**form, "version": cluster_row().settings_version})
     narrow = world.submit(gpus=1)
     world.until_state(narrow, JobState.RUNNING)
@@ -49,7 +56,14 @@ def test_an_admin_chooses_it_and_rounds_follow_it(world: World, admin: Client) -
 
 def test_an_option_out_of_bounds_is_refused_on_the_page(world: World, admin: Client) -> None:
     """By the bounds that the field of the dataclass gives."""
-    form = {"policy": "smallest-first", "locality": "consolidate", "mechanism": "tune", OPTION: "0", "smoke_run_s": "0"}
+    form = {
+        "policy": "smallest-first",
+        "locality": "consolidate",
+        "mechanism": "tune",
+        OPTION: "0",
+        "smoke_run_s": "0",
+        "reason": "as agreed",
+    }
     answer = admin.post("/admin", {**form, "version": cluster_row().settings_version})
 
     policies, *_ = answer.context["sections"]

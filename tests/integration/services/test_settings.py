@@ -9,7 +9,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.models import Cluster, Event
 from scheduler.notify import use_bell
-from scheduler.services.cluster.settings import cluster_row, settings_change
+from scheduler.services.cluster.settings import cluster_row, settings_change, settings_restore
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.factories import AT, user_make
 
@@ -123,3 +123,31 @@ def test_smoke_runs_are_a_setting(admin: User) -> None:
     for wrong in (-1, 3_601, "long", True, float("nan"), None):
         with pytest.raises(SpecInvalid, match="smoke_run_s"):
             change(admin, 2, smoke_run_s=wrong)
+
+
+def test_settings_can_be_rolled_back_to_any_earlier_version(admin: User) -> None:
+    """To what was chosen before any change, whatever came since; whether scheduling is paused stays."""
+    change(admin, 1, policy="srtf")
+    change(admin, 2, policy="las", policy_options={"promote_after": 3.0})
+    change(admin, 3, paused=True)
+    change(admin, 4, policy="fifo", smoke_run_s=60.0)
+    events = list(Event.objects.filter(kind="settings").order_by("pk"))
+
+    def restore(event: Event, reason: str = "it was better") -> Cluster:
+        version = cluster_row().settings_version
+        return settings_restore(actor=admin, event=event, expected_version=version, at=AT, reason=reason)
+
+    third = restore(events[2])
+    assert (third.policy, third.policy_options, third.smoke_run_s, third.paused) == (
+        "las",
+        {"promote_after": 3.0},
+        0,
+        True,
+    )
+    first = restore(events[0])
+    assert (first.policy, first.policy_options, first.paused) == ("las", {}, True)
+    second = restore(events[1])
+    assert (second.policy, second.policy_options) == ("srtf", {})
+    assert Event.objects.filter(kind="settings").latest("pk").data["reason"] == "it was better"
+    with pytest.raises(SpecInvalid, match="reason"):
+        restore(events[0], reason="")

@@ -12,13 +12,14 @@ from django.test import Client
 from scheduler import notify
 from scheduler.core.model.errors import Conflict, NotAllowed, NotFound, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Event, Job, Membership, Queue, Scenario
+from scheduler.models import Event, Job, Membership, Queue, Scenario, ScenarioRun
 from scheduler.models.queue import Role
 from scheduler.models.scenario import ScenarioState
 from scheduler.selectors.visibility import groups_allowed, require_scenario, scenarios_visible
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.whatif.scenarios import MOST_OPEN_OF_USER, scenario_create, scenario_delete
 from tests.support.live.ports import MemoryBell
+from tests.support.pages.world import runs_answer
 from tests.support.rows.factories import AT, job_make, member_make, queue_make, server_make, user_make
 from tests.support.rows.scenarios import scenario_body, scenario_make, trace_file_make
 
@@ -181,15 +182,66 @@ def test_only_an_admin_applies_a_variant_and_only_on_the_settings_as_seen() -> N
     clients = {"lead": Client(), "admin": Client()}
     clients["lead"].force_login(lead)
     clients["admin"].force_login(admin)
-    form = {"variant": "1", "version": str(version)}
+    form = {"variant": "1", "version": str(version), "reason": "waits fall by a third"}
 
     forbidden = clients["lead"].post(f"/whatif/{asked.pk}/apply", form)
     stale = clients["admin"].post(f"/whatif/{asked.pk}/apply", {**form, "version": "99"})
     before = cluster_row().policy
+    unsaid = clients["admin"].post(f"/whatif/{asked.pk}/apply", {**form, "reason": " "}, follow=True)
+    kept = cluster_row().policy
     applied = clients["admin"].post(f"/whatif/{asked.pk}/apply", form)
 
     assert (forbidden.status_code, stale.status_code, applied.status_code) == (403, 302, 302)
-    assert (before, cluster_row().policy) == ("las", "srtf")
+    assert (before, kept, cluster_row().policy) == ("las", "las", "srtf")
+    assert "reason needs" in unsaid.content.decode()
+    told = Event.objects.get(kind="settings").data
+    assert (told["reason"], told["scenario"], told["scenario_name"]) == (form["reason"], asked.pk, asked.name)
+    assert f"after the what-if {asked.name}" in clients["admin"].get("/admin").content.decode()
+
+
+def test_finished_variants_are_shown_while_a_slow_one_runs_and_after_a_cancel(tmp_path: Path) -> None:
+    """Figures of what is done beside the progress of the rest; which is best is told when all are done."""
+    admin, client = user_make(admin=True), Client()
+    client.force_login(admin)
+    asked = scenario_make(admin, state=ScenarioState.RUNNING)
+    before = client.get(f"/whatif/{asked.pk}").content.decode()
+    runs_answer(asked, ScenarioRun.objects.filter(scenario=asked, variant=0), tmp_path)
+
+    during = client.get(f"/whatif/{asked.pk}")
+    Scenario.objects.filter(pk=asked.pk).update(state=ScenarioState.CANCELLED, ended_at=AT)
+    after = client.get(f"/whatif/{asked.pk}")
+
+    assert 'id="figures"' not in before
+    for answer in (during, after):
+        html = answer.content.decode()
+        assert 'id="figures"' in html
+        assert 'id="progress"' in html
+        assert [line.name for line in answer.context["shown"].rows] == answer.context["names"][:1]
+        assert not any(cell.wins for cell in answer.context["shown"].rows[0].cells)
+        assert "/apply" not in html
+
+
+def test_compare_first_keeps_what_was_edited_and_saves_nothing() -> None:
+    """The second variant of the question is the edited form; the first is what decides now."""
+    client = Client()
+    client.force_login(user_make(admin=True))
+    form = {
+        "do": "compare", "policy": "gittins", "locality": "relax", "mechanism": "tune", "smoke_run_s": "0",
+        "policy.gittins.history": "321",
+    }  # fmt: skip
+
+    answer = client.post("/admin", form)
+    page = client.get(answer["Location"])
+
+    first, second = page.context["variants"]
+    chosen = [
+        {part.name: [c.name for c in part.choices if c.chosen] for part in one.sections} for one in (first, second)
+    ]
+    assert (chosen[0]["policy"], chosen[1]["policy"], chosen[1]["locality"]) == (["las"], ["gittins"], ["relax"])
+    assert page.context["fields"]["kind"] == "live"
+    assert cluster_row().settings_version == 1
+    assert client.get("/whatif/new?settings=%7B%22policy%22%3A7%7D").status_code == 200
+    assert client.get("/whatif/new?settings=nonsense").status_code == 200
 
 
 def test_form_keeps_what_was_typed_and_says_what_is_wrong() -> None:

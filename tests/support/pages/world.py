@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from django.utils import timezone
 
 from frontend.pages.jobs.job.tabs import TABS
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Cluster, Job, Queue, Round, Scenario, ScenarioRun, WallLink
+from scheduler.models import Cluster, Event, Job, Queue, Round, Scenario, ScenarioRun, WallLink
 from scheduler.models.scenario import RunState
 from scheduler.services.accounts.walls import wall_link_create
 from scheduler.services.cluster.settings import cluster_row
@@ -71,6 +72,8 @@ def full_world(folder: Path) -> World:
         file_write(world.job, path, content)
     _answer(world.asked, folder)
     wall_link_create(actor=world.users["admin"], name="lobby", shows_names=True, at=now)
+    told = {"before": {"policy": "srtf"}, "after": {"policy": "las"}}
+    Event.objects.create(kind="settings", actor="ada", at=begun, reason="change", data=told)
     cluster_row()
     Cluster.objects.update(round_number=1, round_finished_at=now)
     return world
@@ -99,11 +102,16 @@ def _decide(world: World) -> None:
 
 def _answer(scenario: Scenario, folder: Path) -> None:
     """Give a scenario the results that a worker would find."""
+    runs_answer(scenario, ScenarioRun.objects.filter(scenario=scenario), folder)
+
+
+def runs_answer(scenario: Scenario, runs: Iterable[ScenarioRun], folder: Path) -> None:
+    """Give some runs of a scenario the results that a worker would find."""
     base = base_read(scenario, at=scenario.created_at)
     path = folder / f"{scenario.pk}.json"
     path.write_text(json.dumps(base.content))
     Scenario.objects.filter(pk=scenario.pk).update(about=base.about)
-    for run in ScenarioRun.objects.filter(scenario=scenario):
+    for run in runs:
         task = {"base": path, "variant": scenario.variants[run.variant], "seed": run.seed, "most_jobs": 10_000}
         figures = child.run(task, Silent())["figures"]
         run.state, run.figures, run.summary = RunState.COMPLETED, figures, figures["summary"]
@@ -129,6 +137,7 @@ def page_arguments(world: World, role: str) -> dict[str, Any]:
         "template": world.template.pk,
         "view": 1,
         "link_id": WallLink.objects.values_list("pk", flat=True).first() or 1,
+        "event": Event.objects.filter(kind="settings").values_list("pk", flat=True).first() or 1,
     }
 
 

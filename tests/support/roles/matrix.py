@@ -274,7 +274,8 @@ ROWS = (
     # Administration; other roles get 404 for its pages. Some are sent without what they need.
     Row("read settings", SIGNED_IN, Way("get-api-settings")),
     Row("open the settings", ADMINS, page=Way("GET admin", refused=404)),
-    Row("change settings", ADMINS, Way("patch-api-settings"), Way("POST admin", does=409, refused=404)),
+    Row("change settings", ADMINS, Way("patch-api-settings"), Way("POST admin", does=422, refused=404)),
+    Row("restore settings", ADMINS, page=Way("POST admin-restore", does=302, refused=404)),
     Row("pause the scheduler", ADMINS, page=Way("POST admin-pause", does=302, refused=404)),
     Row("see the shadow", ADMINS, Way("get-api-shadow"), Way("GET admin-shadow", refused=404)),
     Row("set the shadow", ADMINS, Way("patch-api-shadow"), Way("POST admin-shadow", does=422, refused=404)),
@@ -323,7 +324,7 @@ ONLY_SENT = (
     *("jobs-reprioritise", "view-keep", "view-remove", "job-profile-measure", "server-undrain", "server-mix"),
     *("what-if-apply", "server-size", "what-if-traces", "mails", "webhook-test", "webhook-secret", "webhook-revoke"),
     *("admin-shadow-end", "admin-wall-revoke"),
-    *("admin-user-edit", "admin-token-revoke", "admin-pause"),
+    *("admin-user-edit", "admin-token-revoke", "admin-pause", "admin-restore"),
 )
 NOT_TAKEN = 405
 

@@ -27,6 +27,13 @@
       const jobs = run.num_jobs ? `${Shell.number(run.done_jobs)} of ${Shell.number(run.num_jobs)}` : run.state === "running" ? "being read" : "";
       row.querySelector("[data-run-jobs]").textContent = jobs;
     }
+    // A variant whose first run has ended is shown beside those before it.
+    const known = data.runs.filter((run) => run.variant < 1000 && run.state === "completed" && String(run.seed) === card.dataset.seed);
+    const isNew = known.some((run) => run.variant === 0) && known.length > Number(card.dataset.shown);
+    if (!isOver && isNew) {
+      isOver = true;
+      location.reload();
+    }
     if (!isOver && data.state !== "queued" && data.state !== "running") {
       isOver = true;
       location.reload();
