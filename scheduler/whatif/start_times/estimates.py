@@ -27,6 +27,7 @@ from scheduler.simulator.forecasts.futures import Outlook, Submitted, outlook, q
 from scheduler.simulator.forecasts.run_times import ended_of
 from scheduler.whatif.scenarios.live_base import ended_rows, owners_of
 from scheduler.whatif.start_times.late_bounds import outcomes_count, stretch_now
+from scheduler.whatif.start_times.smoothing import SIMULATED, outlives, pooled
 
 log = logging.getLogger(__name__)
 
@@ -155,10 +156,11 @@ def _keep(found: Mapping[str, Estimate], *, round_number: int, at: datetime) -> 
         batch = pks[start : start + BATCH]
         with transaction.atomic():
             open_rows = {row.job_id: row for row in StartEstimate.objects.filter(job_id__in=batch, closed_at=None)}
-            StartEstimate.objects.filter(pk__in=[row.pk for row in open_rows.values()]).delete()
+            last = {pk: row for pk, row in open_rows.items() if outlives(row, found[pk].reason, at)}
+            StartEstimate.objects.filter(pk__in=[row.pk for pk, row in open_rows.items() if pk not in last]).delete()
             # A job may have been given its place, or been cancelled, while the futures were simulated.
             queued = set(Job.objects.filter(pk__in=batch, state=JobState.QUEUED).values_list("pk", flat=True))
-            kept = [pk for pk in batch if pk in queued or pk in open_rows]
+            kept = [pk for pk in batch if (pk in queued or pk in open_rows) and pk not in last]
             StartEstimate.objects.bulk_create(
                 _row(pk, found[pk], open_rows.get(pk), factor, round_number=round_number, at=at) for pk in kept
             )
@@ -167,9 +169,14 @@ def _keep(found: Mapping[str, Estimate], *, round_number: int, at: datetime) -> 
 def _row(
     job_pk: str, estimate: Estimate, before: StartEstimate | None, factor: float, *, round_number: int, at: datetime
 ) -> StartEstimate:
-    missing = [math.inf] * (estimate.futures - len(estimate.starts_s))
-    starts_s = np.array([*estimate.starts_s, *missing])
-    p50_s, simulated_s = ((quantile(starts_s, share) if estimate.futures else math.inf) for share in (0.5, 0.9))
+    starts_s = np.zeros(0)
+    if estimate.futures:
+        missing = [math.inf] * (estimate.futures - len(estimate.starts_s))
+        starts_s = np.array(pooled([*estimate.starts_s, *missing], before, at))
+    p50_s, simulated_s = ((quantile(starts_s, share) if len(starts_s) else math.inf) for share in (0.5, 0.9))
+    reason = estimate.reason
+    if reason in SIMULATED and len(starts_s):
+        reason = "" if math.isfinite(p50_s) else "not_in_futures"
     by_s = bound_s(simulated_s, factor, horizon_s=HORIZON_S)
     p50_at, simulated_at, p90_at = (moment_after(at, after_s) for after_s in (p50_s, simulated_s, by_s))
     row = StartEstimate(
@@ -179,9 +186,9 @@ def _row(
         p50_at=p50_at,
         simulated_p90_at=simulated_at,
         p90_at=p90_at,
-        reason=estimate.reason,
-        futures=estimate.futures,
-        starts_s=[round(each, 1) for each in estimate.starts_s],
+        reason=reason,
+        futures=len(starts_s),
+        starts_s=[round(each, 1) for each in starts_s.tolist() if math.isfinite(each)],
     )
     if before is None or before.first_p50_at is None:
         row.first_made_at, row.first_p50_at = at, p50_at

@@ -1,5 +1,6 @@
 """Estimates of starts: made after rounds, kept with the job, measured when it starts."""
 
+import math
 from datetime import timedelta
 
 import pytest
@@ -8,7 +9,8 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job, StartEstimate
 from scheduler.selectors.jobs.estimates import estimate_error, estimate_of, estimate_row
 from scheduler.services.cluster.settings import cluster_row
-from scheduler.whatif.start_times.estimates import Estimator, estimates_close, estimates_make
+from scheduler.whatif.start_times.estimates import Estimate, Estimator, _keep, estimates_close, estimates_make
+from scheduler.whatif.start_times.smoothing import pooled
 from tests.support.live.ports import memory_ports
 from tests.support.rows.factories import AT, attempt_make, full_cluster, job_make, job_move, queue_make, server_make
 
@@ -124,3 +126,51 @@ def test_one_estimate_a_round() -> None:
     made.append(estimator.tick())
 
     assert made == [True, False, True]
+
+
+def stored(job: Job, starts_s: list[float], *, futures: int, reason: str = "") -> StartEstimate:
+    """Return the estimate of an earlier round."""
+    p50_s = starts_s[len(starts_s) // 2] if starts_s else None
+    return StartEstimate.objects.create(
+        job=job,
+        round_number=1,
+        made_at=AT,
+        futures=futures,
+        starts_s=starts_s,
+        reason=reason,
+        p50_at=None if p50_s is None else AT + timedelta(seconds=p50_s),
+    )
+
+
+def test_futures_of_earlier_rounds_count_on_with_half_their_weight() -> None:
+    """So one unlucky draw moves p50 little; futures in which it would have started by now are dropped."""
+    before = stored(job_make(), [60.0, 600.0, 6_000.0, 6_600.0], futures=6)
+    at = AT + timedelta(seconds=100)
+
+    assert pooled([50.0], None, at) == [50.0]
+    # Every second of [60, 600, 6000, 6600, inf, inf], 100 s later.
+    assert pooled([50.0, 700.0], before, at) == [50.0, 500.0, 700.0, 6_500.0, math.inf]
+    before.starts_s = [60.0, 90.0, 6_000.0, 6_600.0]
+    assert pooled([50.0], before, at) == [50.0, 6_500.0, math.inf]
+    assert pooled([50.0], before, AT + timedelta(hours=2)) == [50.0]
+    before.reason = "no_history"
+    assert pooled([50.0], before, at) == [50.0]
+
+
+def test_the_last_known_estimate_is_told_where_there_was_no_time_for_another() -> None:
+    """With its age; until its time has come, or it is an hour old."""
+    queue, server = queue_make(), server_make(gpus=1)
+    job_make(queue, state=JobState.RUNNING, server=server)
+    job = job_make(queue, state=JobState.QUEUED)
+    stored(job, [3_000.0] * 8, futures=8)
+
+    def keep(reason: str, after: timedelta) -> StartEstimate:
+        _keep({job.pk: Estimate(reason=reason)}, round_number=2, at=AT + after)
+        return StartEstimate.objects.get(job=job, closed_at=None)
+
+    assert (keep("too_large", timedelta(minutes=5)).made_at, estimate_row(estimate_of(job))["known"]) == (AT, True)
+    assert keep("too_large", timedelta(minutes=55)).reason == "too_large"
+    stored_again = StartEstimate.objects.get(job=job)
+    stored_again.delete()
+    stored(job, [3_000.0] * 8, futures=8)
+    assert keep("no_history", timedelta(minutes=5)).reason == "no_history"

@@ -41,10 +41,17 @@ def estimate_view(subject: Subject) -> EstimateView | None:
             )
     return EstimateView(
         title=f"Starts at about {clock(p50_at, subject.at, subject.zone)}",
-        sub=f"{counted(found['futures'], 'simulated future')} after round {found['round']}",
+        sub=_made_words(found, subject.at),
         starts_in=relative(p50_at, subject.at),
         rows=rows,
     )
+
+
+def _made_words(found: EstimateRow, at: datetime) -> str:
+    """Return what the estimate was made from, and how old it is."""
+    made_at = as_time_or_none(found["made_at"])
+    age = f", {relative(made_at, at)}" if made_at else ""
+    return f"{counted(found['futures'], 'simulated future')} after round {found['round']}{age}"
 
 
 def time_rows(estimate: EstimateRow | SimulatedStart, at: datetime, zone: tzinfo) -> list[tuple[str, str]]:
