@@ -14,7 +14,7 @@ from scheduler.simulator.study.starting_points import columns_to_json, snapshot_
 
 # The newest ended jobs: from them remaining run times are estimated.
 MOST_ENDED = 2_000
-# Rounds that no arrival or end causes are replayed no more often: under policies whose order drifts, ten seconds between
+# Rounds that no arrival or end causes are replayed no more often. Under policies whose order drifts, 10 s between
 # them cost a hundred times as long as all other rounds, and change no wait by more than this.
 LEAST_BEAT_S = 60.0
 
