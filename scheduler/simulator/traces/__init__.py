@@ -10,6 +10,7 @@ from typing import IO
 from scheduler.simulator.traces.errors import TraceError
 from scheduler.simulator.traces.reader import Reader
 from scheduler.simulator.traces.readers import (
+    adaptdl,
     csv,
     gavel,
     helios,
@@ -33,6 +34,7 @@ PROFILES = Path(__file__).resolve().parents[3] / "fixtures" / "profiles"
 READERS: dict[str, Reader] = {
     "philly": philly.READER,
     "philly-json": philly_json.READER,
+    "adaptdl": adaptdl.READER,
     "synergy": synergy.READER,
     "tiresias": tiresias.READER,
     "gavel": gavel.READER,

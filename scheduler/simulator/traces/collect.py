@@ -1,8 +1,10 @@
 """Gather the jobs of a trace while it is read: number names, refuse ids seen before, sort, count warnings."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import TypedDict, Unpack
 
 from scheduler.core.model.profile import Profile
@@ -24,6 +26,21 @@ class JobOptions(TypedDict, total=False):
     min_cpus: float
     min_memory_bytes: float
     failures: tuple[Failure, ...]
+
+
+_YEAR_S = 365 * 86_400.0
+
+
+def _gaps(jobs: Sequence[SimJob]) -> list[str]:
+    """Return a warning where nothing is submitted for years, as after a mistyped date; ``jobs`` by submission."""
+    gap_s, begin_s = max(
+        ((job.arrival_s - last.arrival_s, last.arrival_s) for last, job in pairwise(jobs)), default=(0.0, 0.0)
+    )
+    if gap_s < _YEAR_S:
+        return []
+    day = (begin_s - jobs[0].arrival_s) / 86_400
+    years = f"for {gap_s / _YEAR_S:.1f} years, from day {day:.0f} on"
+    return [f"{years}, no job is submitted: check the dates, or take a --window"]
 
 
 class NameNumbers:
@@ -130,6 +147,7 @@ class Collector:
             reason = f" ({'; '.join(warnings)})" if warnings else " below the header" if not self.rows else ""
             raise TraceError(file=self._file, problem=f"there is no job{reason}")
         self._jobs.sort(key=lambda job: job.arrival_s)
+        warnings = (*warnings, *_gaps(self._jobs))
         starts_s = self._origin_s or 0.0
         if self._dated and self._jobs[0].arrival_s != 0.0:
             starts_s += self._shift()

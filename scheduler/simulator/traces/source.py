@@ -89,7 +89,7 @@ class Source:
             raise self._broken(error) from error
 
     def rows(self, delimiter: str, *, quoted: bool = True) -> Iterator[tuple[int, list[str]]]:
-        """Yield (line, cells) of a delimited file, blank lines left out; the line is that of the row's begin.
+        """Yield (line, cells) of a delimited file, lines of blanks left out; the line is that of the row's begin.
 
         Raises:
             TraceError: If quotes do not match, or a cell is longer than 131,072 letters.
@@ -109,7 +109,7 @@ class Source:
             except csv.Error as error:
                 problem = "a carriage return ends a line alone" if "new-line" in str(error) else str(error)
                 raise TraceError(file=self.name, line=before + 1, problem=f"cannot be split: {problem}") from error
-            if cells:
+            if len(cells) > 1 or (cells and cells[0].strip()):
                 yield before + 1, cells
             before = reader.line_num
 
