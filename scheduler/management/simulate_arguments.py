@@ -11,7 +11,6 @@ from scheduler.choices import Choice, choices
 from scheduler.introspection import INTROSPECTIONS
 from scheduler.management.argument_types import model_mix, number, round_length, seed_list, whole
 from scheduler.options import Parameter
-from scheduler.simulator.speeds.profiles import DEFAULT_MIX
 from scheduler.simulator.state.costs import Manager
 from scheduler.simulator.study.cluster import MOST_SERVERS
 
@@ -189,9 +188,9 @@ def add_workload(parser: CommandParser) -> None:
         "--mix",
         metavar="MIX",
         type=model_mix,
-        default=dict(DEFAULT_MIX),
         help="models of jobs whose trace names none, drawn by --seed: shares of image, language, speech; none leaves "
-        "them insensitive to cores and memory (default: image=20,language=70,speech=10)",
+        "them insensitive to cores and memory (default: image=20,language=70,speech=10, or none where the trace tells "
+        "what jobs request, or servers are not alike or have less than 3 or more than 6 cores for each GPU)",
     )
     seeds = group.add_mutually_exclusive_group()
     seeds.add_argument(

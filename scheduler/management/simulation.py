@@ -143,7 +143,7 @@ def setting(study: Study, prepared: Prepared) -> dict[str, object]:
         "until_s": study.until_s if math.isfinite(study.until_s) else None,
         "window": workload.window or None,
         "load": workload.load,
-        "mix": dict(workload.mix) if workload.mix else None,
+        "mix": dict(prepared.mix) or None,
         "warnings": list(prepared.trace.warnings),
     }
 

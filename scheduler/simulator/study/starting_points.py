@@ -119,6 +119,7 @@ def _prepared(
         queues=queues_with(queues, names, variant.quotas),
         queue_names=names,
         cluster_text=f"{len(servers):,} servers, {int(servers.num_gpus.sum()):,} GPUs",
+        mix={},
     )
 
 

@@ -22,12 +22,10 @@ from scheduler.simulator.state.outcome import Outcome, Summary
 from scheduler.simulator.state.world import Costs, Retries
 from scheduler.simulator.study.arms import Arm
 from scheduler.simulator.study.cluster import GB, Cluster, QueueSpec, queue_table, server_table
+from scheduler.simulator.study.mix import MEASURED_CPUS_PER_GPU, mix_of, slowed
 from scheduler.simulator.traces import PROFILES, open_trace
 from scheduler.simulator.traces import trace as cut
 from scheduler.simulator.traces.trace import Trace
-
-# Machines for which the profiles were published.
-_MEASURED_CPUS_PER_GPU = range(3, 7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +38,8 @@ class Workload:
         window: ``A:B``, only jobs that arrive in it; empty for all.
         num_jobs: Only so many of the first jobs, after the window; None for all.
         load: Offered load to which the arrivals are stretched, as a share of the cluster; None to leave them.
-        mix: Share of each class of models among jobs without a profile of their own; empty to leave them without.
+        mix: Share of each class of models among jobs without a profile of their own; empty to leave them without; None
+            for the default mix, unless the trace tells more or the servers differ from the measured ones (``mix_of``).
     """
 
     source: str
@@ -97,6 +96,7 @@ class Prepared:
         servers, queues: The cluster as columns.
         queue_names: By row of ``queues``.
         cluster_text: The servers in one line.
+        mix: Share of each class of models, empty where jobs were left without.
     """
 
     trace: Trace
@@ -104,6 +104,7 @@ class Prepared:
     queues: QueueTable
     queue_names: tuple[str, ...]
     cluster_text: str
+    mix: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,11 +132,15 @@ def prepare(study: Study, *, seed: int) -> Prepared:
     trace = _shaped(trace, workload, cluster_gpus)
     _check_widths(trace, cluster_gpus)
     trace = replace(trace, warnings=(*trace.warnings, *_scarcer_than_gpus(trace.jobs, servers)))
-    if workload.mix:
-        trace = replace(trace, jobs=_profiled(trace.jobs, servers, workload.mix, seed))
+    mix, told = mix_of(workload.mix, trace.jobs, servers)
+    if mix:
+        jobs = _profiled(trace.jobs, servers, mix, seed)
+        told += slowed(jobs, servers)
+        trace = replace(trace, jobs=jobs)
+    trace = replace(trace, warnings=(*trace.warnings, *told))
     trace, queues, names = _queued(study, trace, cluster_gpus)
     text = study.cluster.describe() if named is None else f"the {len(servers):,} servers of the trace"
-    return Prepared(trace=trace, servers=servers, queues=queues, queue_names=names, cluster_text=text)
+    return Prepared(trace=trace, servers=servers, queues=queues, queue_names=names, cluster_text=text, mix=mix)
 
 
 def _check_widths(trace: Trace, cluster_gpus: int) -> None:
@@ -249,7 +254,7 @@ def _profiled(jobs: list[SimJob], servers: ServerTable, mix: Mapping[str, float]
     """Return the jobs with models drawn by the mix; each as fast as its trace says at this cluster's share."""
     gpus = float(servers.num_gpus.sum())
     cpus, memory_bytes = float(servers.num_cpus.sum()) / gpus, float(servers.memory_bytes.sum()) / gpus
-    measured = min(_MEASURED_CPUS_PER_GPU, key=lambda each: abs(each - cpus))
+    measured = min(MEASURED_CPUS_PER_GPU, key=lambda each: abs(each - cpus))
     profiles = {
         name: _at_share(profile, cpus_per_gpu=cpus, memory_bytes_per_gpu=memory_bytes)
         for name, profile in synergy_profiles(PROFILES, cpus_per_gpu=measured).items()
