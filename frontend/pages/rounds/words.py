@@ -74,6 +74,11 @@ def _cores(cores: float) -> str:
     return f"{number(cores, 1 if cores % 1 else 0)} {'core' if cores == 1 else 'cores'}"
 
 
+def folded_words(rows: list[RoundRow]) -> str:
+    """Return what several rounds that changed nothing have in common."""
+    return f"{counted(len(rows), 'round')} changed nothing"
+
+
 def preemption_words(entry: PreemptionRow) -> str:
     """Return why a job had to stop, and for which job."""
     by = entry["by_job"]
