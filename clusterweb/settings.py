@@ -81,6 +81,7 @@ else:
             "ENGINE": "clusterweb.sqlite",
             "NAME": path,
             "CONN_MAX_AGE": 60,
+            "TEST": {"NAME": ":memory:"},  # pytest-django knows no other engine to be so by itself
             # IMMEDIATE: a deferred transaction that turns from reading to writing fails at once under contention.
             # FULL: an acknowledged submit survives a power cut.
             "OPTIONS": {
