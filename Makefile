@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE =
 $(VENV)/runtime.stamp: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Clusterweb needs Python 3.11 or newer; this is " + sys.version.split()[0])'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet uv==0.13.8
+	@$(BIN)/python -m pip install --quiet $$(grep '^uv==' requirements.txt)
 	@grep -v '^torch==' requirements.txt > $(VENV)/without-torch.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r $(VENV)/without-torch.txt
 	@$(BIN)/python -m pip install --quiet $$(grep '^torch==' requirements.txt)

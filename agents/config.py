@@ -15,6 +15,8 @@ from agents.protocol.fields import SERVER_ID, read_ints, read_opt_int, read_str
 
 VERSION = "0.1.0"
 DEFAULT_CPU_SLOTS = 2
+DEFAULT_ENVIRONMENT_GIB = 50
+DEFAULT_ENVIRONMENT_BUILD_MIN = 30
 # Left to the machine itself when the file does not say how much memory is on offer.
 OFFERED_MEMORY_FRAC = 0.8
 # At least 128 bits.
@@ -43,6 +45,8 @@ class AgentConfig:
         file: Where this was read; jobs must not.
         confines: Jobs are confined to their own files where the kernel can.
         own_user: Jobs run as the agent's own user, even as root; else root gives each queue a user, or takes no jobs.
+        environment_bytes: Most that Python environments of jobs may take on this server's disk.
+        environment_build_s: Most that the build of one may take, seconds.
     """
 
     server_id: str
@@ -61,6 +65,8 @@ class AgentConfig:
     file: str = ""
     confines: bool = True
     own_user: bool = False
+    environment_bytes: int = DEFAULT_ENVIRONMENT_GIB * 2**30
+    environment_build_s: float = DEFAULT_ENVIRONMENT_BUILD_MIN * 60.0
 
     @property
     def attempts_dir(self) -> Path:
@@ -130,6 +136,16 @@ def _one_of(environ: Mapping[str, str], name: str, usual: str, other: str) -> st
     return value
 
 
+def _positive(environ: Mapping[str, str], name: str, usual: float) -> float:
+    try:
+        value = float(environ.get(name) or usual)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e6:
+        raise ConfigInvalid(f"{name} cannot be used: {environ[name]!r} is not a number above 0.")
+    return value
+
+
 def config_load(path: str | Path) -> AgentConfig:
     """Return the configuration. Raises ConfigInvalid."""
     try:
@@ -165,4 +181,6 @@ def config_from_environment(environ: Mapping[str, str]) -> AgentConfig:
         file=os.path.abspath(path),
         confines=_one_of(environ, "JOB_CONFINEMENT", "on", "off") == "on",
         own_user=_one_of(environ, "JOB_USER", "queue", "own") == "own",
+        environment_bytes=int(_positive(environ, "ENVIRONMENT_CACHE_GIB", DEFAULT_ENVIRONMENT_GIB) * 2**30),
+        environment_build_s=_positive(environ, "ENVIRONMENT_BUILD_MIN", DEFAULT_ENVIRONMENT_BUILD_MIN) * 60.0,
     )

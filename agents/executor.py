@@ -14,7 +14,7 @@ from typing import Protocol
 from agents.core import events as ev
 from agents.core.agent_core import AgentCore
 from agents.core.records import CONTROL_FILE, LAUNCH_FILE, STATE_FILE, SupervisorState
-from agents.protocol.ports import Files, Processes, ProcessIdentity, ReportTransport, SpawnRequest
+from agents.protocol.ports import Environments, Files, Processes, ProcessIdentity, ReportTransport, SpawnRequest
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ LEVELS: Mapping[ev.Level, int] = {
 
 
 # Asked for again each second until it is done.
-_REPEATED = (ev.Sweep, ev.Fence)
+_REPEATED = (ev.Sweep, ev.Fence, ev.Prepare)
 _AT_ONCE = (ev.SendReport, ev.Forget, ev.Note)
 
 
@@ -53,6 +53,7 @@ class Executor:
         files: Files,
         supervisor: Callable[[str], SpawnRequest],
         later: Later | None = None,
+        environments: Environments | None = None,
     ) -> None:
         """Bind the state machine to its ports.
 
@@ -64,6 +65,7 @@ class Executor:
             files: Of the attempts.
             supervisor: Says how the supervisor of an attempt is started.
             later: Runs blocking commands; None to wait for each.
+            environments: Of Python, for jobs; None where none can be built.
         """
         self.core = core
         self._server_id = server_id
@@ -72,6 +74,7 @@ class Executor:
         self._files = files
         self._supervisor = supervisor
         self._later = later
+        self._environments = environments
         self._is_broker_away = False
         self._seen: dict[str, tuple[bytes | None, SupervisorState | None]] = {}
 
@@ -122,6 +125,8 @@ class Executor:
             case ev.Sweep():
                 remaining = self._processes.end_all(command.attempt_id)
                 return ev.Swept(attempt_id=command.attempt_id, remaining=remaining)
+            case ev.Prepare():
+                return self._prepare(command)
             case ev.RecordEnd():
                 self._record_end(command)
             case ev.SendReport():
@@ -175,6 +180,11 @@ class Executor:
         except OSError as error:
             return ev.Fenced(attempt_id=attempt_id, created=False, problem=str(error))
         return ev.Fenced(attempt_id=attempt_id, created=created, state=self._state(attempt_id))
+
+    def _prepare(self, command: ev.Prepare) -> ev.Prepared | None:
+        if self._environments is None:
+            return None
+        return ev.Prepared(environments=self._environments.align(command.wanted, in_use=command.in_use))
 
     def _record_end(self, command: ev.RecordEnd) -> None:
         try:

@@ -7,11 +7,13 @@ import contextlib
 import fcntl
 import logging
 import os
+import platform
 import queue
 import sys
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +21,11 @@ from types import MappingProxyType
 from agents.config import VERSION, AgentConfig
 from agents.core import events as ev
 from agents.core.agent_core import AgentCore
+from agents.core.records import ENVIRONMENTS_DIR
 from agents.core.reporter import ServerProfile
+from agents.environments.keeper import BuildSettings, Keeper
+from agents.environments.store import EnvironmentStore
+from agents.environments.uv import base_packages, base_pins, settings_of, tag_of, uv_path
 from agents.executor import Executor
 from agents.files.job_removal import named_directories_remove
 from agents.files.journal import journal_rotate
@@ -31,7 +37,7 @@ from agents.host.isolation import passage_of_jobs, trial
 from agents.host.job_paths import job_paths
 from agents.host.job_users import FIRST_UID
 from agents.host.landlock import SIGNALS_ABI, abi
-from agents.host.launch_names import CODE_PATH, SPARE, WARM
+from agents.host.launch_names import ATTEMPT_MARK, CODE_PATH, SPARE, WARM
 from agents.host.passage import Passage, passage_told
 from agents.host.process import HostProcesses
 from agents.protocol.clock import SystemClock
@@ -109,8 +115,13 @@ def _passage(config: AgentConfig) -> Passage:
     if os.geteuid() != 0 or config.own_user:
         return {}
     opened = (*config.readable_dirs, *config.writable_dirs)
-    scratch = Path(scratch_root(str(config.state_dir)))
-    return passage_of_jobs(config.attempts_dir, interpreter=sys.executable, scratch=scratch, opened=opened)
+    local = (Path(scratch_root(str(config.state_dir))), environments_root(config))
+    return passage_of_jobs(config.attempts_dir, interpreter=sys.executable, local=local, opened=opened)
+
+
+def environments_root(config: AgentConfig) -> Path:
+    """Return the folder of all Python environments of a server."""
+    return config.state_dir / ENVIRONMENTS_DIR
 
 
 def profile_of(
@@ -185,6 +196,9 @@ class AgentLoop:
             config, found, num_devices=self._sampler.num_devices, controllers=controllers, passage=passage
         )
         self._gives_users = profile.first_uid is not None
+        keeper = self._keeper(first_uid=profile.first_uid)
+        if keeper is not None:
+            profile = replace(profile, python=platform.python_version(), environment_tag=keeper.tag)
         self.executor = Executor(
             core=AgentCore(profile, SystemClock()),
             server_id=config.server_id,
@@ -193,10 +207,39 @@ class AgentLoop:
             files=self._files,
             supervisor=self._supervisor,
             later=self._later,
+            environments=keeper,
         )
         self._inbox: queue.SimpleQueue[ev.Event | None] = queue.SimpleQueue()
         self._is_ending = False
         self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
+
+    def _keeper(self, *, first_uid: int | None) -> Keeper | None:
+        """Return what keeps environments; None where there is no uv."""
+        uv = uv_path()
+        if not uv:
+            log.warning("no_environments", extra={"problem": "there is no uv beside Python or on the path"})
+            return None
+        config, base = self._config, base_packages()
+        settings = BuildSettings(
+            uv=uv,
+            python=sys.executable,
+            base=base,
+            variables=settings_of(os.environ),
+            timeout_s=config.environment_build_s,
+            cache_bytes=config.environment_bytes,
+            first_uid=first_uid,
+        )
+        tag = tag_of(settings.variables, base_pins(base))
+        store = EnvironmentStore(environments_root(config), tag=tag)
+        return Keeper(store, settings, builders=self._processes, request=self._builder)
+
+    def _builder(self, name: str, folder: str) -> SpawnRequest:
+        return SpawnRequest(
+            attempt_id=name,
+            argv=(sys.executable, "-S", "-P", "-m", "agents.environments.build", folder),
+            env={"PYTHONPATH": CODE_PATH, "PATH": os.defpath, "LANG": "C.UTF-8", ATTEMPT_MARK: name, **self._job_paths},
+            cwd=folder,
+        )
 
     def start(self) -> None:
         """Start the thread."""

@@ -15,6 +15,7 @@ from agents.core.lease import LeaseBook
 from agents.core.outbox import Outbox
 from agents.core.records import Durable, encode
 from agents.core.reporter import Reporter, ServerProfile
+from agents.protocol.environments import EnvironmentWanted
 from agents.protocol.errors import Malformed, ProtocolError
 from agents.protocol.messages import DesiredState
 from agents.protocol.ports import Clock
@@ -43,6 +44,7 @@ class AgentCore:
         self._profile = profile
         self._clock = clock
         self._pending: _Pending | None = None
+        self._environments: tuple[EnvironmentWanted, ...] | None = None  # before it is heard what is wanted
         self._next: tuple[Stamp, DesiredState] | None = None  # the newest that came while another was on its way
         self._lease = LeaseBook()
         self._reporter = Reporter(profile, clock, self._lease)
@@ -68,9 +70,14 @@ class AgentCore:
                 self._on_persisted(event)
             case ev.Sampled():
                 self._reporter.sampled = event
+            case ev.Prepared():
+                self.book.is_report_due |= event.environments != self._reporter.environments
+                self._reporter.environments = event.environments
             case _:
                 self.book.is_report_due |= isinstance(event, ev.Tick)
                 self.book.handle(event)
+                if isinstance(event, ev.Tick):
+                    self._prepare()
         self._persist_if_due(after_failure=isinstance(event, ev.Persisted) and bool(event.problem))
         self._report_if_due()
         return self._out.take()
@@ -162,6 +169,13 @@ class AgentCore:
         self._reporter.go_on(acknowledged=pending.desired.acknowledged_sequence)
         self.book.is_report_due = True
         self.book.align(pending.desired.attempts, claims=pending.claims)
+        self._environments = pending.desired.environments
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Have environments built and removed, once it is known which are wanted."""
+        if self._environments is not None and self._profile.python:
+            self._out.add(ev.Prepare(wanted=self._environments, in_use=self.book.environments))
 
     def _report_if_due(self) -> None:
         if self.book.is_report_due and self._reporter.is_ready:

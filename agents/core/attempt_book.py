@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from agents.core import events as ev
 from agents.core.ending import ENDS
+from agents.core.environment import venv_path
 from agents.core.known import Known, Stage, known_from_disk, launch_on_disk
 from agents.core.lease import LeaseBook, lease_margin_s
 from agents.core.outbox import Outbox
@@ -76,6 +77,14 @@ class AttemptBook:
         """Return whether an attempt is about to change, so that looking often pays."""
         return any(known.phase in ("starting", "stopping") or known.changes_place for known in self.known.values())
 
+    @property
+    def environments(self) -> frozenset[str]:
+        """Return the digests of the environments that attempts run in, or may."""
+        orders = [
+            known.launch.order for known in self.known.values() if known.launch and known.stage is not Stage.ENDED
+        ]
+        return frozenset(order.environment for order in orders if order.environment)
+
     def slot_usage(self) -> dict[int, float]:
         """Return utilization by device index, as the supervisors measure it: fraction of the granted cores.
 
@@ -137,9 +146,14 @@ class AttemptBook:
             journal_dir=self._profile.journal_dir,
             uid=self._uid(wanted.queue_id),
             address=self._profile.address,
+            venv=wanted.venv or self._venv(wanted.environment),
         )
         known.control, self.newest_uid = control, known.launch.uid
         self._out.add(ev.CreateLaunch(attempt_id=known.attempt_id, content=encode(known.launch)))
+
+    def _venv(self, digest: str) -> str:
+        profile = self._profile
+        return venv_path(profile.journal_dir, digest, profile.environment_tag) if digest else ""
 
     def _uid(self, queue_id: int) -> int | None:
         """Return the user of a queue's jobs: the same on every server, so that they can share a directory."""

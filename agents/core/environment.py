@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from agents.core.gang_environment import INTERFACE_NAMES, process_of_gpu, process_of_server, threads_of_ranks
 from agents.core.records import (
     CHECKPOINT_DIR,
+    ENVIRONMENTS_DIR,
     GANG_FILE,
     GRANT_FILE,
     HOST_FILE,
@@ -16,6 +17,16 @@ from agents.core.records import (
 )
 
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def environment_name(digest: str, tag: str) -> str:
+    """Return the name of the folder of an environment; ``tag`` says with which Python and index it is made."""
+    return f"{digest[:40]}-{tag}"
+
+
+def venv_path(state_dir: str, digest: str, tag: str) -> str:
+    """Return where the virtual environment of a digest is, below the state directory of a server."""
+    return os.path.join(state_dir, ENVIRONMENTS_DIR, environment_name(digest, tag), "venv")
 
 
 def _may_set(name: str) -> bool:
@@ -46,7 +57,7 @@ def job_environment(
         home_path: HOME, which lives as long as the job.
         scratch_path: Local directory that is removed with the attempt.
         resume_path: Checkpoint to start from; empty to start new.
-        interpreter: Path of the Python that ``python`` is to mean.
+        interpreter: Path of the Python that ``python`` is to mean for a job without an environment of its own.
         code_path: Directory from which ``agents.runtime`` can be imported.
         cache_path: Directory in memory where the jobs of this server keep items of datasets.
         datasets_path: Directory where jobs keep what they learned about datasets.
@@ -68,8 +79,9 @@ def job_environment(
         "WANDB_RUN_ID": order.job_id,
         "WANDB_RESUME": "allow",
     }
+    python = os.path.join(launch.venv, "bin", "python") if launch.venv else interpreter
     promised = {
-        "PATH": f"{os.path.dirname(interpreter)}:{_SYSTEM_PATH}",
+        "PATH": f"{os.path.dirname(python)}:{_SYSTEM_PATH}",
         "PYTHONPATH": code_path,
         "CUDA_VISIBLE_DEVICES": ",".join(launch.visible_devices),
         "CLUSTERWEB_JOB_DIR": job_path,
@@ -94,6 +106,8 @@ def job_environment(
     elif gang is not None:
         promised |= process_of_gpu(gang, member=order.attempt_id, gang_file=os.path.join(attempt_path, GANG_FILE))
         promised["CLUSTERWEB_ADDRESS"] = launch.address
+    if launch.venv:
+        promised["VIRTUAL_ENV"] = launch.venv
     if resume_path:
         promised["CLUSTERWEB_RESUME_FILE"] = resume_path
     owned = {name: value for name, value in order.env.items() if _may_set(name)}

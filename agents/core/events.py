@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agents.core.records import SupervisorState
+from agents.protocol.environments import EnvironmentReport, EnvironmentWanted
 from agents.protocol.ports import ProcessIdentity
 from agents.protocol.signing import DeviceReport, Stamp
 
@@ -118,6 +119,13 @@ class Sampled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """The outcome of ``Prepare``: how every environment of the server stands."""
+
+    environments: tuple[EnvironmentReport, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
     """A second passed; deadlines are checked and a report is due."""
 
@@ -133,6 +141,7 @@ Event = (
     | Fenced
     | Swept
     | Sampled
+    | Prepared
     | Tick
 )
 
@@ -186,6 +195,19 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prepare:
+    """Go on towards the environments that are wanted; answered by ``Prepared``.
+
+    Attributes:
+        wanted: Of the newest accepted desired state.
+        in_use: Digests of those that attempts run in.
+    """
+
+    wanted: tuple[EnvironmentWanted, ...]
+    in_use: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordEnd:
     """Replace ``state.json`` of an attempt whose supervisor died. No answer: it is found out again after a restart."""
 
@@ -216,4 +238,6 @@ class Note:
     fields: Fields = field(default_factory=dict)
 
 
-Command = Persist | CreateLaunch | Spawn | WriteControl | Fence | Sweep | RecordEnd | SendReport | Forget | Note
+Command = (
+    Persist | CreateLaunch | Spawn | WriteControl | Fence | Sweep | Prepare | RecordEnd | SendReport | Forget | Note
+)

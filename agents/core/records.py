@@ -55,6 +55,8 @@ DATASETS_DIR = "datasets"
 HOME_DIR = "home"
 # Below the state directory of a server: local files that live as long as an attempt.
 SCRATCH_DIR = "scratch"
+# Beside it: Python environments of jobs.
+ENVIRONMENTS_DIR = "environments"
 
 # Exit code of a job that stopped because it was asked to, after its checkpoint.
 EXIT_STOPPED = 75
@@ -159,6 +161,7 @@ class Launch:
         journal_dir: Directory of the server's process journal.
         uid: User that the job runs as; None for the agent's own.
         address: By which the other servers reach this one; empty when not known.
+        venv: Folder of the virtual environment that it runs in; empty for the agent's own Python.
     """
 
     server_id: str
@@ -170,6 +173,7 @@ class Launch:
     journal_dir: str
     uid: int | None = None
     address: str = ""
+    venv: str = ""
 
     @staticmethod
     def parse(content: bytes) -> "Launch":
@@ -186,6 +190,7 @@ class Launch:
                 journal_dir=read_str(data, "journal_dir", most=4096),
                 uid=read_opt_int(data, "uid"),
                 address=read_str(data, "address", most=253) if "address" in data else "",
+                venv=read_str(data, "venv", most=8192) if "venv" in data else "",
             )
         except _WRONG_SHAPE as error:
             raise Malformed(str(error)) from None

@@ -7,6 +7,7 @@ from typing import Literal
 from agents.core.events import Sampled, SendReport
 from agents.core.known import Known
 from agents.core.lease import LeaseBook
+from agents.protocol.environments import EnvironmentReport
 from agents.protocol.messages import AttemptReport, ServerReport
 from agents.protocol.ports import Clock
 from agents.protocol.signing import Stamp, seal
@@ -28,6 +29,8 @@ class ServerProfile:
         first_uid: User of the jobs of queue 0; None when jobs run as the agent's own user.
         refusal: Why the server takes no jobs; empty when it does.
         address: By which the other servers reach this one.
+        python: Version of the Python that environments are built with; empty where none can be built.
+        environment_tag: What the environments of today are made with, see ``environment_name``.
     """
 
     server_id: str
@@ -43,6 +46,8 @@ class ServerProfile:
     first_uid: int | None = None
     refusal: str = ""
     address: str = ""
+    python: str = ""
+    environment_tag: str = ""
 
 
 class Reporter:
@@ -50,10 +55,12 @@ class Reporter:
 
     Attributes:
         sampled: Newest telemetry; nothing is reported before there is some, as a server without devices is no news.
+        environments: How they stand; None before that is known.
     """
 
     def __init__(self, profile: ServerProfile, clock: Clock, lease: LeaseBook) -> None:
         self.sampled: Sampled | None = None
+        self.environments: tuple[EnvironmentReport, ...] | None = None
         self._profile = profile
         self._clock = clock
         self._lease = lease
@@ -134,6 +141,8 @@ class Reporter:
             devices=devices,
             attempts=tuple(_with_gpu_use(attempt, used) for _, attempt in sorted(known.items())),
             address=profile.address,
+            environments=self.environments,
+            python=profile.python,
         )
 
 

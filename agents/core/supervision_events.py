@@ -26,7 +26,7 @@ class ChildStarted:
 class ChildFailed:
     """The training process could not be started."""
 
-    cause: Literal["command_not_found", "launch_failed"]
+    cause: Literal["command_not_found", "launch_failed", "environment"]
     detail: str
 
 

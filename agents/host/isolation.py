@@ -24,14 +24,14 @@ _TRIAL = "import os, sys, clusterweb_runtime; os.stat(sys.argv[1])"
 
 
 def passage_of_jobs(
-    attempts_dir: Path, *, interpreter: str, scratch: Path | None = None, opened: Iterable[str] = ()
+    attempts_dir: Path, *, interpreter: str, local: Iterable[Path] = (), opened: Iterable[str] = ()
 ) -> Passage:
     """Return what has to be shown to jobs of users of their own; ``opened`` is what an admin opened beside it.
 
-    Makes the folders that jobs must reach; ``scratch`` holds their local directories.
+    Makes the folders that jobs must reach; ``local`` are those on this server alone.
     """
     shared = attempts_dir.parent
-    places = (attempts_dir, shared / JOBS_DIR, shared / DATASETS_DIR, *([scratch] if scratch is not None else []))
+    places = (attempts_dir, shared / JOBS_DIR, shared / DATASETS_DIR, *local)
     for folder in (*dict.fromkeys(place.parent for place in places), *places):
         with contextlib.suppress(OSError):  # on a shared disk it may be another's; the trial decides
             folder.mkdir(parents=True, exist_ok=True, mode=0o711)

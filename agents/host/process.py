@@ -91,6 +91,11 @@ class HostProcesses:
             memory.seek(0)
             return self._start(request.argv, request, stdin=memory.fileno())
 
+    def start_with(self, request: SpawnRequest, *, stdin: int) -> ProcessIdentity:
+        """Start a detached process that holds a descriptor as its standard input. Raises OSError."""
+        self._reap()
+        return self._start(request.argv, request, stdin=stdin)
+
     def _start(self, argv: tuple[str, ...], request: SpawnRequest, *, stdin: int) -> ProcessIdentity:
         child = subprocess.Popen(  # noqa: S603  (argv of our own)
             argv,

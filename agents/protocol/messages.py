@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from agents.protocol.code import SHA256
+from agents.protocol.environments import MOST_ENVIRONMENTS, PYTHON, EnvironmentReport, EnvironmentWanted
 from agents.protocol.errors import Malformed
 from agents.protocol.fields import (
     FILE_NAME,
@@ -74,6 +75,8 @@ class AttemptWanted:
         gang: Its place among the processes that train together; None for one that trains alone.
         sealed: Variables whose values are secret, see ``sealing.py``; empty for none, and once it runs.
         code: SHA-256 of the manifest of the folder that it starts in; empty for none.
+        environment: Digest of the Python environment that it runs in, built before; empty for none.
+        venv: Folder on the server of a virtual environment that it runs in; empty for none.
     """
 
     attempt_id: str
@@ -102,6 +105,8 @@ class AttemptWanted:
     measure_above: int | None = None
     sealed: str = ""
     code: str = ""
+    environment: str = ""
+    venv: str = ""
 
     @staticmethod
     def parse(data: dict[str, Any]) -> "AttemptWanted":
@@ -147,6 +152,8 @@ class AttemptWanted:
             sealed=read_str(data, "sealed", most=MOST_SEALED) if "sealed" in data else "",
             # A scheduler of the release before does not say it.
             code=read_str(data, "code", pattern=SHA256) if data.get("code") else "",
+            environment=read_str(data, "environment", pattern=SHA256) if data.get("environment") else "",
+            venv=read_str(data, "venv", most=4096) if "venv" in data else "",
         )
 
 
@@ -158,11 +165,13 @@ class DesiredState:
         lease_ttl_s: How long the jobs may run on without an acknowledged heartbeat, seconds.
         acknowledged_sequence: Newest report of this server that the scheduler has taken.
         attempts: Every open attempt of the server.
+        environments: Python environments that it is to have; an agent of the release before passes them over.
     """
 
     lease_ttl_s: float
     acknowledged_sequence: int
     attempts: tuple[AttemptWanted, ...]
+    environments: tuple[EnvironmentWanted, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON data."""
@@ -180,6 +189,10 @@ class DesiredState:
                 lease_ttl_s=read_float(data, "lease_ttl_s", high=86_400),
                 acknowledged_sequence=read_int(data, "acknowledged_sequence"),
                 attempts=attempts,
+                environments=tuple(
+                    EnvironmentWanted.parse(item)
+                    for item in read_list({"environments": [], **data}, "environments", most=MOST_ENVIRONMENTS)
+                ),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise Malformed(str(error)) from None
@@ -370,6 +383,8 @@ class ServerReport:
         used_memory_bytes: Memory in use on the machine.
         devices: All devices, by index.
         attempts: Every attempt the agent knows of.
+        environments: Python environments that it has or builds; None while it does not know.
+        python: Version of the Python that environments are built with; empty where the server can build none.
     """
 
     agent_version: str
@@ -383,6 +398,8 @@ class ServerReport:
     devices: tuple[DeviceReport, ...]
     attempts: tuple[AttemptReport, ...]
     address: str = ""
+    environments: tuple[EnvironmentReport, ...] | None = None
+    python: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON data."""
@@ -411,6 +428,10 @@ class ServerReport:
                 devices=devices,
                 attempts=attempts,
                 address=read_str(data, "address", most=253) if "address" in data else "",
+                environments=None
+                if data.get("environments") is None
+                else tuple(map(EnvironmentReport.parse, read_list(data, "environments", most=MOST_ENVIRONMENTS))),
+                python=read_str(data, "python", pattern=PYTHON) if data.get("python") else "",
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise Malformed(str(error)) from None

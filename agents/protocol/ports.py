@@ -1,13 +1,15 @@
-"""The five ports to the world as interfaces: clock, transport, processes, files, ids.
+"""The ports to the world as interfaces: clock, transport, processes, environments, files, ids.
 
 The agents' state machines and the scheduler's services reach the world through these alone, so that the whole system
 also runs in one process on a virtual clock with an in-memory transport.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
+
+from agents.protocol.environments import EnvironmentReport, EnvironmentWanted
 
 
 class Clock(Protocol):
@@ -97,6 +99,18 @@ class Processes(Protocol):
         """Send KILL to every process that carries the attempt's mark; return how many are still there.
 
         For what a supervisor that was killed left behind; the mark is ``CLUSTERWEB_ATTEMPT_ID`` in their environment.
+        """
+
+
+class Environments(Protocol):
+    """The Python environments of one server."""
+
+    def align(self, wanted: Sequence[EnvironmentWanted], *, in_use: Collection[str]) -> tuple[EnvironmentReport, ...]:
+        """Go on towards what is wanted and return how every environment stands.
+
+        Args:
+            wanted: What jobs wait for, or will start in.
+            in_use: Digests of environments that attempts run in.
         """
 
 

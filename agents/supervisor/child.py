@@ -38,7 +38,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class StartFailed(Exception):
     """The training process could not be started; carries the end cause."""
 
-    def __init__(self, cause: Literal["command_not_found", "launch_failed"], detail: str) -> None:
+    def __init__(self, cause: Literal["command_not_found", "launch_failed", "environment"], detail: str) -> None:
         super().__init__(detail)
         self.cause = cause
         self.detail = detail

@@ -18,6 +18,7 @@ from agents.config import AgentConfig, config_load
 from agents.core.records import (
     CHECKPOINT_DIR,
     CONTROL_FILE,
+    ENVIRONMENTS_DIR,
     LAUNCH_FILE,
     STATE_FILE,
     Control,
@@ -98,6 +99,13 @@ def stop_all(files: Files, processes: Processes, *, timeout_s: float) -> tuple[l
     return [attempt.attempt_id for attempt in asked if attempt.attempt_id not in killed], killed
 
 
+def builds_end(state_dir: Path, processes: Processes) -> None:
+    """End the builds of environments; what they have made so far is made anew when a job asks for it again."""
+    for folder in (state_dir / ENVIRONMENTS_DIR).glob("*-*"):
+        if not (folder / "made.json").exists():
+            processes.end_all(folder.name)
+
+
 def saved(attempt_id: str, files: Files, attempts_dir: Path) -> dict[str, object]:
     """Return what an attempt that was stopped has kept, for ``clusterweb.stack``."""
     state = SupervisorState.parse(files.read(attempt_id, STATE_FILE))
@@ -133,6 +141,7 @@ def main(arguments: list[str] | None = None) -> int:
     files = AttemptFiles(attempts_dir=config.attempts_dir, state_dir=config.state_dir)
     try:
         stopped, killed = stop_all(files, HostProcesses(), timeout_s=max(0.0, parsed.timeout))
+        builds_end(config.state_dir, HostProcesses())
     except (OSError, Malformed) as error:
         sys.stderr.write(f"{config.server_name}: the jobs could not be stopped: {error}\n")
         return 1

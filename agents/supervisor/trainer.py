@@ -55,8 +55,10 @@ def trainer_start(
         raise StartFailed("launch_failed", f"User {launch.uid} is not one that jobs may run as.")
     if order.gang is not None and order.gang.hosts:
         directory.write_for_job(HOST_FILE, host_file(order.gang.hosts))
+    _check_venv(launch)
     places = places_prepare(directory, launch, cache=cache)
-    read = [os.path.realpath(path) for path in (directory.path, os.path.dirname(resume_path)) if path]
+    own = (directory.path, os.path.dirname(resume_path), launch.venv)
+    read = [os.path.realpath(path) for path in own if path]
     try:
         plan = ChildPlan(
             argv=order.command,
@@ -92,6 +94,16 @@ def trainer_start(
         os.close(places.work_fd)
 
 
+def _check_venv(launch: Launch) -> None:
+    """Raise StartFailed where the environment that the job runs in is not there."""
+    if not launch.venv or os.path.exists(os.path.join(launch.venv, "bin", "python")):
+        return
+    if launch.order.venv:
+        detail = f"There is no virtual environment at {launch.venv} on this server: bin/python is missing."
+        raise StartFailed("environment", detail[:300])
+    raise StartFailed("launch_failed", "The environment of the job is no longer on this server.")
+
+
 def _interface(launch: Launch) -> str:
     """Return the network interface for a job that starts ranks on several servers; empty where none is to be named."""
     if launch.order.gang is None or not launch.order.gang.hosts or not launch.address:
@@ -117,7 +129,7 @@ def _started_ahead(plan: ChildPlan, launch: Launch, warm: WarmChild | None) -> i
     if warm is None:
         return None
     pid = None
-    if may_take(plan, asked=launch.order.env, warm_uid=warm.uid, interpreter=sys.executable):
+    if not launch.venv and may_take(plan, asked=launch.order.env, warm_uid=warm.uid, interpreter=sys.executable):
         pid = warm.become(plan)
     if pid is None:
         warm.end()

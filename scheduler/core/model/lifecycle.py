@@ -113,6 +113,7 @@ class EndCause(StrEnum):
     OUT_OF_DISK = "out_of_disk"  # the working directory went over its size, or the disk is full
     COMMAND_NOT_FOUND = "command_not_found"  # the command could not be started at all
     SECRET_MISSING = "secret_missing"  # noqa: S105  (a secret that its spec names was gone when it was to start)
+    ENVIRONMENT = "environment"  # the Python environment that its spec asks for could not be made, or is not there
     TIME_LIMIT = "time_limit"  # ran longer than the spec's maximum
     STALLED = "stalled"  # had reported progress, and then none for as long as its spec allows
     PROCESS_LIMIT = "process_limit"  # the process tree had more processes than a job may have

@@ -17,6 +17,7 @@ from agents.host.cgroup import groups_of_host
 from agents.host.identity import TICKS_PER_S, read_stat, send_signal
 from agents.host.process import HostProcesses
 from agents.loop import AgentLoop
+from agents.protocol.environments import EnvironmentReport, EnvironmentWanted
 from agents.protocol.messages import AttemptReport, AttemptWanted, DesiredState, ServerReport
 from agents.protocol.ports import ProcessIdentity
 from agents.protocol.signing import Stamp, seal, unseal
@@ -120,6 +121,7 @@ class AgentServer:
         self.sequence = 0
         self.orders: dict[str, AttemptWanted] = {}
         self.ever: set[str] = set()
+        self.environments: tuple[EnvironmentWanted, ...] = ()
 
     def start(self) -> None:
         """Start the agent and wait for its first report."""
@@ -142,6 +144,7 @@ class AgentServer:
             lease_ttl_s=self.lease_ttl_s,
             acknowledged_sequence=self.mail.newest[0].sequence if acknowledge else 0,
             attempts=tuple(self.orders.values()),
+            environments=self.environments,
         )
         return seal(
             key=KEY,
@@ -158,6 +161,25 @@ class AgentServer:
         self.orders = {order.attempt_id: order for order in orders}
         self.ever |= set(self.orders)
         self.renew()
+
+    def want(self, *environments: EnvironmentWanted) -> None:
+        """Make these the wanted environments, and tell the agent."""
+        self.environments = environments
+        self.renew()
+
+    def environment(self, wanted: EnvironmentWanted) -> EnvironmentReport | None:
+        """Return the newest report of an environment."""
+        reported = self.mail.newest[1].environments or ()
+        return next((one for one in reported if one.digest == wanted.digest), None)
+
+    def wait_environment(self, wanted: EnvironmentWanted, *states: str) -> EnvironmentReport:
+        """Return the report of an environment once it is in one of the states."""
+
+        def found() -> EnvironmentReport | None:
+            report = self.environment(wanted)
+            return report if report is not None and report.state in states else None
+
+        return wait_for(f"the environment to be {states}, is {self.environment(wanted)}", found, within_s=60.0)
 
     def renew(self) -> None:
         """Say the same again, acknowledging the newest report."""
@@ -217,6 +239,8 @@ class AgentServer:
             if state is not None and state.supervisor is not None:
                 send_signal(state.supervisor, signal.SIGKILL)
             wait_for("no leftovers", lambda one=attempt: processes.end_all(one) == 0)  # type: ignore[misc]
+        for path in self.config.state_dir.glob("environments/*-*"):
+            processes.end_all(path.name)
 
 
 def marked(attempt: str) -> list[int]:

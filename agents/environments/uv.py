@@ -1,0 +1,73 @@
+"""How uv is called on this server, and how what it says is read.
+
+Index, proxies and certificates are the admin's: variables of the agent, handed to uv as they are. Nothing of a job's
+environment gets here.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+import sysconfig
+from collections.abc import Iterable, Mapping
+
+from agents.environments.pins import normal
+
+# uv's own names, as its documentation has them, and those that every program goes by.
+SETTINGS = (
+    *("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_NO_INDEX"),
+    *("UV_INDEX_STRATEGY", "UV_TORCH_BACKEND", "UV_HTTP_TIMEOUT", "UV_INSECURE_HOST", "UV_NATIVE_TLS"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR"),
+)
+# Of the settings, those that decide which packages there are.
+_OF_CONTENT = SETTINGS[:8]
+_MOST_SENTENCE = 300
+_MARKS = re.compile(r"[\u2500-\u25ff\u00d7]+|\x1b\[[0-9;]*m")
+
+
+def uv_path() -> str:
+    """Return where uv is, beside our Python or on the path; empty where there is none."""
+    beside = os.path.join(os.path.dirname(sys.executable), "uv")
+    return beside if os.access(beside, os.X_OK) else shutil.which("uv") or ""
+
+
+def settings_of(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the admin's settings for uv."""
+    return {name: environ[name] for name in SETTINGS if environ.get(name)}
+
+
+def base_packages() -> str:
+    """Return the folder of the packages of our Python."""
+    return sysconfig.get_path("purelib")
+
+
+def base_pins(folder: str) -> dict[str, str]:
+    """Return the packages in a folder: normal name to version."""
+    found = importlib.metadata.distributions(path=[folder])
+    return {normal(one.metadata["Name"]): one.version for one in found if one.metadata["Name"]}
+
+
+def tag_of(settings: Mapping[str, str], base: Mapping[str, str]) -> str:
+    """Return what makes environments of one digest differ between servers and times: Python, index, base packages."""
+    index = {name: value for name, value in settings.items() if name in _OF_CONTENT}
+    made_of = [platform.python_implementation(), platform.python_version(), sorted(index.items()), sorted(base.items())]
+    return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:12]
+
+
+def sentence_of(lines: Iterable[str]) -> str:
+    """Return what uv gives as the reason of its failure, on one line; its last line where it gives none."""
+    said = [_MARKS.sub(" ", line).strip() for line in lines]
+    said = [line for line in said if line]
+    first = next((at for at, line in enumerate(said) if line.lower().startswith("error:")), None)
+    if first is None:
+        first = next((at for at, line in enumerate(said) if line.startswith(("No solution", "Failed to"))), None)
+    found = said[-1:] if first is None else said[first:]
+    parts = [re.sub(r"^(error|cause):\s*", "", part, flags=re.IGNORECASE) for part in found]
+    text = re.sub(r"(?<![.:,;])\0", ": ", "\0".join(part for part in parts if part)).replace("\0", " ")
+    text = re.sub(r"\s+", " ", text)
+    return text if len(text) <= _MOST_SENTENCE else f"{text[: _MOST_SENTENCE - 1]}…"
