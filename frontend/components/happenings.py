@@ -23,6 +23,7 @@ CAUSES: dict[str, str] = {
     EndCause.COMMAND_NOT_FOUND: "its command could not be started",
     EndCause.SECRET_MISSING: "a secret that it names was not there",
     EndCause.DEPENDENCY: "what it waits for ended otherwise",
+    EndCause.ENVIRONMENT: "its Python environment could not be made",
     EndCause.TIME_LIMIT: "it ran longer than it may",
     EndCause.STALLED: "it went on without progress",
     EndCause.PROCESS_LIMIT: "it had more processes than a job may have",

@@ -15,6 +15,7 @@ REASON_NAMES: dict[str, tuple[str, str]] = {
     WaitReason.CPU_OR_MEMORY: ("Cores or memory", "warn"),
     WaitReason.NEVER_FEASIBLE: ("Never fits", "bad"),
     WaitReason.ISOLATION: ("Isolation of servers", "warn"),
+    WaitReason.PREPARING_ENVIRONMENT: ("Environment in preparation", "teal"),
     WaitReason.NO_SERVER: ("No server", "bad"),
     WaitReason.RECONFIGURING: ("Waits for another to leave", "teal"),
     WaitReason.BACKOFF: ("Pause after a failure", "mute"),

@@ -164,7 +164,7 @@ def _movable(scene: Scene, plan: Plan) -> dict[int, Seats]:
         if jobs.preemptible[row]
         and jobs.rate[row] > 0
         and row not in shares
-        and jobs.queue[row] not in barred
+        and row not in barred
         and int(jobs.job_id[row]) not in rests
         and not busy & set(_place(scene, seats[row]))
     }

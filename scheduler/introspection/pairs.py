@@ -93,7 +93,7 @@ def least_busy_first(snapshot: Snapshot, hosts: list[int], guests: list[int]) ->
 def fits(snapshot: Snapshot, plan: Plan, host: int, guest: int, *, num_servers: int) -> bool:
     """Return whether the guest may use the seats, and half of the cores and bytes are enough for both."""
     jobs, mine = snapshot.jobs, plan.grants.job == host
-    barred = barred_rows(snapshot).get(int(jobs.queue[guest]), NO_SERVERS)
+    barred = barred_rows(snapshot).get(guest, NO_SERVERS)
     if not barred.isdisjoint(plan.grants.server[mine].tolist()):
         return False
     gpus = plan.grants.num_gpus[mine].sum()

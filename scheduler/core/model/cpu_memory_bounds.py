@@ -25,8 +25,8 @@ class Needs:
         cpus_share: (m,) GPU-proportional share of the server, cores per GPU.
         memory_share: (m,) the same for memory, bytes.
         tight: Whether more than GPUs may bind: a user insists on more than some server's share of cores or memory, or
-            some queue may not use all servers.
-        barred: Servers on which jobs of a queue may not start.
+            some job may not use all servers.
+        barred: Servers on which a job may not start.
     """
 
     cpus_least: FloatArray

@@ -29,6 +29,7 @@ TRANSITIONS: dict[JobState, frozenset[JobState]] = {
             JobState.LAUNCHING,
             JobState.SUSPENDED,
             JobState.COMPLETED,  # it had, on a server that was silent and is heard again
+            JobState.FAILED,  # its Python environment cannot be built
             JobState.CANCELLED,
         }
     ),

@@ -38,6 +38,7 @@ class WaitReason(StrEnum):
     CPU_OR_MEMORY = "cpu_or_memory"  # the GPUs are free where the cores or bytes it insists on are not
     NEVER_FEASIBLE = "never_feasible"  # no set of the present servers could hold it even when empty
     ISOLATION = "isolation"  # the servers that keep jobs apart as its queue demands have no room for it
+    PREPARING_ENVIRONMENT = "preparing_environment"  # its Python environment is not yet on a server with room for it
     NO_SERVER = "no_server"  # no server is up
     RECONFIGURING = "reconfiguring"  # granted, waits for the job that leaves to checkpoint
     BACKOFF = "backoff"  # failed a moment ago, is tried again at a known time

@@ -260,6 +260,8 @@ class Snapshot:
         barred: Pairs of a queue and a server on which its jobs may not start, by their ids, see ``barred``.
         arrays: Arrays with a limit.
         after: Jobs that wait for others.
+        prepared: Pairs of a job that needs a Python environment and the servers that have it, by their ids; it starts
+            on these alone.
     """
 
     now_s: float
@@ -274,6 +276,7 @@ class Snapshot:
     barred: tuple[tuple[int, int], ...] = ()
     arrays: tuple[ArrayLimit, ...] = ()
     after: tuple[After, ...] = ()
+    prepared: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
 def in_server_order(snapshot: Snapshot) -> tuple[Snapshot, IntArray]:

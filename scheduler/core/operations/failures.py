@@ -80,6 +80,7 @@ _CLASS_OF = {
     EndCause.STALLED: FailureClass.STALLED,
     EndCause.COMMAND_NOT_FOUND: FailureClass.IMPORT,
     EndCause.SECRET_MISSING: FailureClass.CONFIG,
+    EndCause.ENVIRONMENT: FailureClass.CONFIG,
     EndCause.LAUNCH_FAILED: FailureClass.NODE,
     EndCause.SERVER_LOST: FailureClass.NODE,
     EndCause.SUPERVISOR_LOST: FailureClass.NODE,

@@ -162,6 +162,17 @@ def _isolation(evidence: Evidence) -> str:
     )
 
 
+def _preparing(evidence: Evidence) -> str:
+    ready, servers = evidence.get("ready_servers"), evidence.get("servers")
+    if not ready or servers is None:
+        return "Its Python environment is being prepared. It holds no GPU meanwhile."
+    where = "one server" if ready == 1 else f"{ready} servers"
+    return (
+        f"It needs {_number(evidence, 'needed_gpus')}. Its Python environment is ready on {where} of {servers}, "
+        f"without room for it now, and is prepared on another one."
+    )
+
+
 def _no_server(evidence: Evidence) -> str:
     return "No server is up. It starts when one reports."
 
@@ -204,6 +215,7 @@ _SENTENCES: dict[WaitReason, Callable[[Evidence], str]] = {
     WaitReason.CPU_OR_MEMORY: _cpu_or_memory,
     WaitReason.NEVER_FEASIBLE: _never,
     WaitReason.ISOLATION: _isolation,
+    WaitReason.PREPARING_ENVIRONMENT: _preparing,
     WaitReason.NO_SERVER: _no_server,
     WaitReason.RECONFIGURING: _reconfiguring,
     WaitReason.BACKOFF: _backoff,

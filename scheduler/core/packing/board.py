@@ -133,7 +133,7 @@ class Board:
         """Return whether the row may use the server, and has enough cores and memory once ``leaving`` have left it."""
         if not self.tight:
             return True
-        if self._barred and server in self._barred.get(self.queue[row], NO_SERVERS):
+        if self._barred and server in self._barred.get(row, NO_SERVERS):
             return False
         cpus, memory = self._least.of(row, server)
         cpus_left, memory_left = self._cpus_left[server], self._memory_left[server]

@@ -46,13 +46,16 @@ def shapes_of(jobs: JobTable, servers: ServerTable, needs: Needs, kinds: Sequenc
         columns += [needs.cpus_least, needs.cpus_most, needs.memory_least, needs.memory_most]
     if needs.barred:
         sets = sorted(set(needs.barred.values()), key=sorted)
-        number = {queue: sets.index(servers) + 1 for queue, servers in needs.barred.items()}
-        columns.append(np.array([number.get(queue, 0) for queue in jobs.queue.tolist()], dtype=np.int64))
+        place = {closed: at for at, closed in enumerate(sets, start=1)}
+        number = np.zeros(len(jobs), dtype=np.int64)
+        for row, closed in needs.barred.items():
+            number[row] = place[closed]
+        columns.append(number)
     shape, first = _number_rows([*columns, *kinds])
     gpus = servers.num_gpus
     largest, least = [], []
     for row in first.tolist():
-        barred = needs.barred.get(int(jobs.queue[row]), NO_SERVERS)
+        barred = needs.barred.get(row, NO_SERVERS)
         usable = np.sort(usable_gpus(row, servers, needs, barred) if needs.tight else gpus)[::-1].cumsum()
         most_servers = int(jobs.max_servers[row]) or len(usable)
         largest.append(int(usable[:most_servers].max(initial=0)))

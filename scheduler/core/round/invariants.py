@@ -98,16 +98,16 @@ def _check_gangs(grants: Placements, snapshot: Snapshot, granted_gpus: IntArray)
 
 
 def _check_barred(plan: Plan, snapshot: Snapshot) -> None:
-    """No job comes to a server on which jobs of its queue may not start."""
+    """No job comes to a server on which it may not start."""
     barred = barred_rows(snapshot)
     if not barred:
         return
     before = seats_by_job(snapshot.held)
     for row, seats in seats_by_job(plan.grants).items():
-        closed = barred.get(int(snapshot.jobs.queue[row]), NO_SERVERS)
+        closed = barred.get(row, NO_SERVERS)
         stays = {server for server, _ in before.get(row, ())}
         come = {server for server, _ in seats} & closed - stays
-        _need(not come, "a job comes to a server that its queue may not use", come)
+        _need(not come, "a job comes to a server that it may not use", come)
 
 
 def _check_every_job_has_an_answer(plan: Plan, snapshot: Snapshot, granted: BoolArray) -> None:

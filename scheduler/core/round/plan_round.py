@@ -137,11 +137,11 @@ def _draft(
     runs = board.server[: len(snapshot.jobs)] != NO_ROW
     seats = Seated(board, line.order[runs[line.order]])
     free_to_move = np.flatnonzero(repacked & runs).tolist()
-    barred, queue = state.demands.needs.barred, board.queue
+    barred = state.demands.needs.barred
     movable = frozenset(
         row
         for row in (*selection.on_free, *loans.elsewhere, *free_to_move)
-        if len(seats[row]) == 1 and queue[row] not in barred
+        if len(seats[row]) == 1 and row not in barred
     )
     room = list(board.space.free)
     for row in movable:

@@ -5,7 +5,7 @@ from typing import cast
 
 import numpy as np
 
-from scheduler.core.model.barred import NO_SERVERS
+from scheduler.core.model.barred import NO_SERVERS, Barred, queue_barred_rows, unprepared_rows
 from scheduler.core.model.cpu_memory_bounds import Needs, must_have
 from scheduler.core.model.plan import Cause, Evidence, WaitReason, Waits
 from scheduler.core.model.queue_tree import QueueTree, subtree_sums
@@ -60,6 +60,14 @@ class _Causes:
     @cached_property
     def _queue(self) -> list[int]:
         return cast(list[int], self._snapshot.jobs.queue.tolist())
+
+    @cached_property
+    def _by_queue(self) -> Barred:
+        return queue_barred_rows(self._snapshot)
+
+    @cached_property
+    def _unprepared(self) -> Barred:
+        return unprepared_rows(self._snapshot)
 
     @cached_property
     def _possible(self) -> list[bool]:
@@ -123,19 +131,31 @@ class _Causes:
         evidence: Evidence = {
             "needed_gpus": self._gpus[row],
             "queue_id": int(self._snapshot.queues.queue_id[self._queue[row]]),
-            "barred_servers": len(self._needs.barred[self._queue[row]]),
+            "barred_servers": len(self._by_queue[self._queue[row]]),
             "servers": len(self._snapshot.servers),
         }
         return WaitReason.ISOLATION, evidence
 
-    def _could_use_all(self, row: int) -> bool:
-        """Return whether the servers could hold the job if its queue might use all of them."""
-        gpus = np.sort(usable_gpus(row, self._snapshot.servers, self._needs, NO_SERVERS))[::-1]
+    def _preparing(self, row: int) -> Cause:
+        servers = len(self._snapshot.servers)
+        evidence: Evidence = {
+            "needed_gpus": self._gpus[row],
+            "ready_servers": servers - len(self._unprepared[row]),
+            "servers": servers,
+        }
+        return WaitReason.PREPARING_ENVIRONMENT, evidence
+
+    def _could_use(self, row: int, barred: frozenset[int]) -> bool:
+        """Return whether the servers could hold the job if no others were barred to it."""
+        gpus = np.sort(usable_gpus(row, self._snapshot.servers, self._needs, barred))[::-1]
         most = int(self._snapshot.jobs.max_servers[row]) or len(gpus)
         return int(gpus[:most].sum()) >= self._gpus[row]
 
     def _never(self, row: int) -> Cause:
-        if self._queue[row] in self._needs.barred and self._could_use_all(row):
+        by_queue = self._by_queue.get(self._queue[row], NO_SERVERS)
+        if row in self._unprepared and self._could_use(row, by_queue):
+            return self._preparing(row)
+        if by_queue and self._could_use(row, NO_SERVERS):
             return self._isolation(row)
         largest = int(self._shapes.largest_gang[self._shapes.shape[row]])
         servers = self._snapshot.servers
@@ -185,8 +205,11 @@ class _Causes:
         if not refusal.starved:
             return WaitReason.FRAGMENTATION, numbers
         jobs = self._snapshot.jobs
-        if self._queue[row] in self._needs.barred and not (jobs.min_cpus[row] or jobs.min_memory_bytes[row]):
-            return self._isolation(row)
+        if not (jobs.min_cpus[row] or jobs.min_memory_bytes[row]):
+            if row in self._unprepared:
+                return self._preparing(row)
+            if self._queue[row] in self._by_queue:
+                return self._isolation(row)
         least, share = self._needs.cpus_least[row], self._needs.cpus_share
         cpus = must_have(least, self._needs.cpus_most[row], share).max() * self._gpus[row]
         least, share = self._needs.memory_least[row], self._needs.memory_share

@@ -23,6 +23,7 @@ FAILS_AT_ONCE = frozenset(
     {
         EndCause.COMMAND_NOT_FOUND,
         EndCause.SECRET_MISSING,
+        EndCause.ENVIRONMENT,
         EndCause.OUT_OF_MEMORY,
         EndCause.OUT_OF_DISK,
         EndCause.PROCESS_LIMIT,

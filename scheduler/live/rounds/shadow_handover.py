@@ -50,6 +50,7 @@ def snapshot_pack(snapshot: Snapshot) -> bytes:
             arrays[f"{name}.{field.name}"] = column
     arrays["holds"] = np.frombuffer(json.dumps(holds_json(snapshot.arrays, snapshot.after)).encode(), dtype=np.uint8)
     arrays["barred"] = np.array(snapshot.barred, dtype=np.int64).reshape(-1, 2)
+    arrays["prepared"] = np.frombuffer(json.dumps(snapshot.prepared).encode(), dtype=np.uint8)
     file = io.BytesIO()
     np.savez(file, **arrays)
     return file.getvalue()
@@ -70,7 +71,9 @@ def snapshot_unpack(data: bytes) -> Snapshot:
         pairs = arrays["barred"].tolist() if "barred" in arrays else []  # one of the release before has none
         barred = tuple((queue, server) for queue, server in pairs)
         tables |= holds_from(json.loads(arrays["holds"].tobytes()) if "holds" in arrays else {})
-        return Snapshot(now_s=float(arrays["now_s"]), round_s=float(arrays["round_s"]), barred=barred, **tables)
+        prepared = _tuples(json.loads(arrays["prepared"].tobytes())) if "prepared" in arrays else ()
+        tables |= {"barred": barred, "prepared": prepared}
+        return Snapshot(now_s=float(arrays["now_s"]), round_s=float(arrays["round_s"]), **tables)
 
 
 def _tuples(value: Any) -> Any:  # JSON lists, nested

@@ -60,7 +60,8 @@ class LiveSnapshot:
                 column = getattr(table, field.name)
                 # Profiles are values with a complete repr; everything else is an array.
                 digest.update(repr(column).encode() if field.name == "profiles" else column.tobytes())
-        digest.update(repr((tables.trials, tables.avoids, tables.barred, tables.arrays, tables.after)).encode())
+        beside = (tables.trials, tables.avoids, tables.barred, tables.arrays, tables.after, tables.prepared)
+        digest.update(repr(beside).encode())
         return digest.hexdigest()
 
 

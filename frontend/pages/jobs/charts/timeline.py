@@ -37,6 +37,7 @@ CAUSES: dict[str, str] = {
     EndCause.COMMAND_NOT_FOUND: "Command could not be run",
     EndCause.SECRET_MISSING: "Secret was not there",
     EndCause.DEPENDENCY: "Waited in vain",
+    EndCause.ENVIRONMENT: "No environment",
     EndCause.TIME_LIMIT: "Time limit",
     EndCause.STALLED: "No progress",
     EndCause.PROCESS_LIMIT: "Too many processes",

@@ -28,6 +28,7 @@ OF_PLACE = frozenset(
         WaitReason.CPU_OR_MEMORY,
         WaitReason.NEVER_FEASIBLE,
         WaitReason.ISOLATION,
+        WaitReason.PREPARING_ENVIRONMENT,
         WaitReason.NO_SERVER,
         WaitReason.RECONFIGURING,
     }

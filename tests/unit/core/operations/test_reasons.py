@@ -97,6 +97,17 @@ EXAMPLES: list[tuple[WaitReason, Evidence, str]] = [
         "the others have no room for it.",
     ),
     (
+        WaitReason.PREPARING_ENVIRONMENT,
+        {"needed_gpus": 2, "ready_servers": 0, "servers": 3},
+        "Its Python environment is being prepared. It holds no GPU meanwhile.",
+    ),
+    (
+        WaitReason.PREPARING_ENVIRONMENT,
+        {"needed_gpus": 2, "ready_servers": 1, "servers": 3},
+        "It needs 2 GPUs. Its Python environment is ready on one server of 3, without room for it now, "
+        "and is prepared on another one.",
+    ),
+    (
         WaitReason.CPU_OR_MEMORY,
         {"needed_gpus": 2, "needed_cpus": 20.0, "needed_memory_bytes": 64 * 2.0**30},
         "Servers with 2 GPUs free have too few cores or too little memory. "

@@ -130,7 +130,7 @@ def test_plan_that_brings_a_job_to_a_barred_server_is_refused() -> None:
     snapshot = _barred([_job(2)], 1)
     plan = _plan(snapshot)
 
-    with pytest.raises(PlanInvariantError, match="its queue may not use"):
+    with pytest.raises(PlanInvariantError, match="it may not use"):
         check(plan, replace(snapshot, barred=((STRICT, 1),)))
 
 
