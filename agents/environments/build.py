@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from agents.environments.measure import bytes_unshared, bytes_within
 from agents.environments.pins import entries, preferences, to_install
 from agents.environments.store import MADE, ORDER, STATE, state_json
-from agents.environments.uv import base_pins, sentence_of
+from agents.environments.uv import base_pins, ports_of, sentence_of
 from agents.files.atomic import open_directory, read_at, write_at
 from agents.host.job_paths import confinement_of
 from agents.host.launch_names import ATTEMPT_MARK
@@ -159,6 +159,8 @@ class Build:
 
     def _plan(self, argv: Sequence[str], *, work_fd: int, output_fd: int) -> ChildPlan:
         own = tuple(os.path.realpath(path) for path in (self._venv, self._work, self._cache))
+        allowed = confinement_of(os.environ, own=own, read=(), uid=self._uid)
+        ports = ports_of(self._order["settings"])
         return ChildPlan(
             argv=tuple(argv),
             env={
@@ -179,7 +181,7 @@ class Build:
             cpu_ids=(),
             largest_file_bytes=LARGEST_FILE_BYTES,
             uid=self._uid,
-            confinement=confinement_of(os.environ, own=own, read=(), uid=self._uid),
+            confinement=None if allowed is None else replace(allowed, ports=ports),
             passage={} if self._uid is None else passage_of(os.environ),
             work_path=str(self._work),
         )

@@ -27,7 +27,16 @@ SETTINGS = (
 # Of the settings, those that decide which packages there are.
 _OF_CONTENT = SETTINGS[:8]
 _MOST_SENTENCE = 300
+_PORT = re.compile(r"://[^/\s]*:(\d{1,5})(?=[/\s,]|$)")
 _MARKS = re.compile(r"[\u2500-\u25ff\u00d7]+|\x1b\[[0-9;]*m")
+
+
+def ports_of(settings: Mapping[str, str]) -> tuple[int, ...]:
+    """Return the TCP ports that a build needs: of the web, of names, and those in the admin's addresses."""
+    found = {53, 80, 443}
+    for value in settings.values():
+        found |= {int(port) for port in _PORT.findall(value) if 0 < int(port) < 65_536}
+    return tuple(sorted(found))
 
 
 def uv_path() -> str:
@@ -67,7 +76,10 @@ def sentence_of(lines: Iterable[str]) -> str:
     if first is None:
         first = next((at for at, line in enumerate(said) if line.startswith(("No solution", "Failed to"))), None)
     found = said[-1:] if first is None else said[first:]
-    parts = [re.sub(r"^(error|cause):\s*", "", part, flags=re.IGNORECASE) for part in found]
-    text = re.sub(r"(?<![.:,;])\0", ": ", "\0".join(part for part in parts if part)).replace("\0", " ")
+    text = ""
+    for place, line in enumerate(found):
+        is_reason = place == 1 or line.lower().startswith("cause:")
+        text += (": " if is_reason and not text.endswith(":") else " ") if text else ""
+        text += re.sub(r"^(error|cause):\s*", "", line, flags=re.IGNORECASE)
     text = re.sub(r"\s+", " ", text)
     return text if len(text) <= _MOST_SENTENCE else f"{text[: _MOST_SENTENCE - 1]}…"

@@ -18,7 +18,9 @@ _NO_SYMLINKS = 0x04
 _AT_FDCWD = -100
 _PR_SET_NO_NEW_PRIVS = 38
 _VERSION = 1 << 0
-_RULE_PATH_BENEATH = 1
+_RULE_PATH_BENEATH, _RULE_NET_PORT = 1, 2
+_CONNECT_TCP = 1 << 1
+PORTS_ABI = 4  # from which connections by TCP can be refused
 _SCOPE_SIGNAL = 1 << 1
 SIGNALS_ABI = 6  # from which processes outside cannot be signalled
 
@@ -41,6 +43,10 @@ class _PathBeneath(ctypes.Structure):
     _fields_ = (("allowed", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
 
 
+class _NetPort(ctypes.Structure):
+    _fields_ = (("allowed", ctypes.c_uint64), ("port", ctypes.c_uint64))
+
+
 class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
@@ -55,11 +61,13 @@ class Confinement:
         listed: Folders whose names, and those of all below, can be listed, but not read.
         readable: Files and folders that can be read and run, with all below.
         writable: Files and folders, devices among them, that can be written as well, with all below.
+        ports: To which it may connect by TCP, where the kernel can tell; None for all.
     """
 
     listed: tuple[str, ...]
     readable: tuple[str, ...]
     writable: tuple[str, ...]
+    ports: tuple[int, ...] | None = None
 
 
 @lru_cache(maxsize=1)
@@ -77,7 +85,12 @@ def confine(allowed: Confinement) -> None:
         return
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     handled = _HANDLED[max(version for version in _HANDLED if version <= abi())]
-    wanted = _Ruleset(files=handled, scoped=_SCOPE_SIGNAL if abi() >= SIGNALS_ABI else 0)
+    closes_ports = allowed.ports is not None and abi() >= PORTS_ABI
+    wanted = _Ruleset(
+        files=handled,
+        ports=_CONNECT_TCP if closes_ports else 0,
+        scoped=_SCOPE_SIGNAL if abi() >= SIGNALS_ABI else 0,
+    )
     # Older kernels refuse a structure with fields that they do not know.
     size = {True: 24, False: 16 if abi() >= 4 else 8}[abi() >= SIGNALS_ABI]
     ruleset = _call(_CREATE_RULESET, ctypes.byref(wanted), ctypes.c_size_t(size), ctypes.c_uint32(0))
@@ -89,6 +102,10 @@ def confine(allowed: Confinement) -> None:
         ):
             for path in paths:
                 _allow(ruleset, path, rights & handled)
+        for port in allowed.ports or () if closes_ports else ():
+            rule = _NetPort(allowed=_CONNECT_TCP, port=port)
+            number = ctypes.c_int(_RULE_NET_PORT)
+            _call(_ADD_RULE, ctypes.c_int(ruleset), number, ctypes.byref(rule), ctypes.c_uint32(0))
         _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
     finally:
         os.close(ruleset)

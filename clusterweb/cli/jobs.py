@@ -58,7 +58,7 @@ def ls(given: Namespace) -> int:
     heads = ("JOB", "NAME", "QUEUE", "OWNER", "GPUS", "STATE", "STEP", "FOR", "WHY IT WAITS")
     cells = [
         (
-            *(f"J-{job['number']}", job["name"], job["queue"], job["owner"], job["num_gpus"], job["state"]),
+            *(f"J-{job['number']}", job["name"], job["queue"], job["owner"], job["num_gpus"], job["phase"]),
             *(progress(job), since(job["state_changed_at"]), job["wait_sentence"]),
         )
         for job in rows
@@ -197,7 +197,7 @@ def _card(job: JobAnswer) -> str:
         ("name", job["name"]),
         ("queue", job["queue"]),
         ("owner", job["owner"]),
-        ("state", f"{job['state']} for {since(job['state_changed_at'])}"),
+        ("state", f"{job['phase']} for {since(job['state_changed_at'])}"),
         ("waits", job["wait_sentence"]),
         ("GPUs", job["num_gpus"]),
         ("starts", _STARTS[_per(job)]),

@@ -34,6 +34,7 @@ class JobLine(TypedDict):
     queue: str
     owner: str
     state: str
+    phase: str
     wanted: str
     num_gpus: int
     step: int | None

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 
-from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.lifecycle import PREPARING, JobState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +16,7 @@ class Look:
 
 JOB_LOOKS: dict[str, Look] = {
     JobState.QUEUED: Look(tone="mute", icon="clock", word="Queued"),
+    PREPARING: Look(tone="teal", icon="package", word="Preparing"),
     JobState.LAUNCHING: Look(tone="teal", icon="circle-arrow-up", word="Launching"),
     JobState.RUNNING: Look(tone="info", icon="play", word="Running"),
     JobState.PARKED: Look(tone="mute", icon="pause", word="Parked"),

@@ -13,8 +13,11 @@ from functools import partial
 
 from django.conf import settings
 
+from agents.protocol.environments import EnvironmentReport
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
+from scheduler.live.environments.reported import environments_take
+from scheduler.live.environments.wanted import environments_step
 from scheduler.live.observed.early_stop import EVERY_S, early_check
 from scheduler.live.observed.fairness import Fairness
 from scheduler.live.observed.idle import Idle
@@ -25,6 +28,7 @@ from scheduler.live.reports.batches import batch_apply
 from scheduler.live.reports.frames import Frames
 from scheduler.live.reports.intake import Taken, refusals_record, reports_open
 from scheduler.live.reports.telemetry import Telemetry, job_values
+from scheduler.live.rounds.barred import barred_read
 from scheduler.live.rounds.desired import desired_send
 from scheduler.live.servers.lost import lost_after_s, lost_check, unconfirmed_check
 from scheduler.live.servers.suspects import suspects_check
@@ -51,6 +55,7 @@ class Engine:
         self.idle = Idle()
         self.fairness = Fairness()
         self.steps = Steps()
+        self._environments: dict[str, tuple[EnvironmentReport, ...]] = {}  # as last taken from each server
         self._checked_s = self._renewed_s = self._settled_s = -1e18
         self._listened_s = ports.clock.mono_s()  # up to which all reports have been taken
 
@@ -125,6 +130,10 @@ class Engine:
             refuse(server_id, why)
         job_of = applied.job_of
         self.telemetry.take(server_id, taken.report, job_of, at=at)
+        said = taken.report.environments
+        if said is not None and self._environments.get(server_id) != said and not applied.is_behind:
+            self.steps.run("environments told", partial(environments_take, server_id, said, at=at), at=at)
+            self._environments[server_id] = said
         own = [attempt for attempt in taken.report.attempts if attempt.attempt_id in job_of]
         self.idle.take(own, job_of, now_s=now_s)
         self.frames.measure({job_of[attempt.attempt_id]: job_values(attempt) for attempt in own})
@@ -154,6 +163,7 @@ class Engine:
                 "unconfirmed launches", lambda: self._tell(unconfirmed_check(self.watch, at=at, now_s=self._listened_s))
             )
             run("smoke runs", lambda: self._tell(smoke_check(at=at)))
+            run("environments", lambda: self._tell(environments_step(barred=barred_read, at=at)))
             run("suspect servers", partial(suspects_check, at=at))
             run("searches", partial(searches_step, at=at, ids=self.ports.ids))
         if now_s - self._settled_s >= EVERY_S:

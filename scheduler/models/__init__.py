@@ -13,7 +13,7 @@ from scheduler.models.round import Round, Trial
 from scheduler.models.saved import SavedView, SpecTemplate
 from scheduler.models.scenario import Scenario, ScenarioRun, StartEstimate, TraceFile
 from scheduler.models.secret import Secret
-from scheduler.models.server import Gpu, Server
+from scheduler.models.server import Environment, Gpu, Server, ServerEnvironment
 from scheduler.models.shadow import Shadow, ShadowRound, ShadowScore
 from scheduler.models.webhook import Delivery, MailChoice, Webhook
 
@@ -26,6 +26,7 @@ __all__ = [
     "CodeSent",
     "Configuration",
     "Delivery",
+    "Environment",
     "Event",
     "Experiment",
     "Gang",
@@ -49,6 +50,7 @@ __all__ = [
     "ScenarioRun",
     "Secret",
     "Server",
+    "ServerEnvironment",
     "Shadow",
     "ShadowRound",
     "ShadowScore",

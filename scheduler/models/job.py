@@ -34,6 +34,7 @@ class Job(models.Model):
     preemptible = models.BooleanField(default=True)
     max_attempts = models.PositiveIntegerField(default=5)  # 1 + retries for causes of the job's own
     code = models.CharField(max_length=64, default="", blank=True)  # SHA-256 of its folder's manifest
+    environment = models.ForeignKey("scheduler.Environment", null=True, on_delete=models.SET_NULL, related_name="jobs")
     profile = models.ForeignKey("scheduler.Profile", null=True, on_delete=models.SET_NULL)
     # Of a job of an array: the number of its first job, which names it A-<number>; its own index; jobs at work at once.
     array_number = models.PositiveBigIntegerField(null=True)

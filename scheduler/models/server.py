@@ -34,6 +34,7 @@ class Server(models.Model):
     may_mix_queues = models.BooleanField(default=False)
     address = models.CharField(max_length=253, default="", blank=True)  # by which the other servers reach it
     agent_version = models.CharField(max_length=40, default="", blank=True)
+    python = models.CharField(max_length=31, default="", blank=True)  # of environments; empty where it can build none
     # Key for the MAC of both directions, hex. Never shown, logged or serialized.
     key_hex = models.CharField(max_length=64)
     # The desired state of the server is at ``generation``; ``acked_generation`` is what its agent works on.
@@ -95,3 +96,53 @@ class Gpu(models.Model):
 
     def __str__(self) -> str:
         return f"{self.server_id}/{self.index}"
+
+
+class Environment(models.Model):
+    """A Python environment that jobs of one queue run in: the files that it is built from."""
+
+    digest = models.CharField(primary_key=True, max_length=64)  # SHA-256 of queue, kind and files
+    queue = models.ForeignKey("scheduler.Queue", on_delete=models.CASCADE, related_name="environments")
+    kind = models.CharField(max_length=12)  # requirements | lock
+    source = models.CharField(max_length=1024)  # path of its file, as the first job called it
+    files = models.JSONField()  # text by name
+    created_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.digest[:12]
+
+
+class EnvironmentState(models.TextChoices):
+    ASKED = "asked", "asked"  # wanted of the server, which has not said anything of it yet
+    WAITING = "waiting", "waiting"  # for another build to end, or for room in the cache
+    BUILDING = "building", "building"
+    READY = "ready", "ready"  # jobs can start in it
+    FAILED = "failed", "failed"  # it cannot be built there
+
+
+class ServerEnvironment(models.Model):
+    """How an environment stands on one server. Its number is that of the request."""
+
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="places")
+    server = models.ForeignKey(Server, on_delete=models.CASCADE, related_name="environments")
+    state = models.CharField(max_length=8, choices=EnvironmentState.choices, default=EnvironmentState.ASKED)
+    is_wanted = models.BooleanField(default=True)  # a job waits for it, or runs in it: the server keeps it
+    asked_at = models.DateTimeField()
+    changed_at = models.DateTimeField()  # when it entered its state
+    detail = models.CharField(max_length=300, default="", blank=True)
+    done = models.PositiveIntegerField(null=True)  # packages that are installed
+    total = models.PositiveIntegerField(null=True)
+    tail = models.TextField(default="", blank=True)  # the end of the build's log
+    num_bytes = models.PositiveBigIntegerField(default=0)
+    build_s = models.FloatField(default=0.0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["environment", "server"], name="environment_once_a_server"),
+            models.CheckConstraint(
+                condition=Q(state__in=EnvironmentState.values), name="server_environment_state_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.environment_id[:12]} on {self.server_id}"

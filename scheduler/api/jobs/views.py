@@ -21,7 +21,7 @@ from scheduler.api.http.view import ApiView
 from scheduler.api.jobs.documents import SUBMIT_EXAMPLES, JobDocument, JobPage, SpecDocument, SpecForm
 from scheduler.api.jobs.reason_documents import ChangeBody, DryRunDocument
 from scheduler.api.jobs.spec_form import spec_of_form
-from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.lifecycle import PREPARING, JobState
 from scheduler.core.spec.launch import launch_words
 from scheduler.core.spec.limits import PRIORITY
 from scheduler.core.spec.spec import JobSpec
@@ -50,7 +50,7 @@ COLUMNS = {
 }
 ORDERINGS = tuple(sign + name for name in COLUMNS for sign in ("", "-"))
 FILTERS = (
-    parameters.choices("state", "Only jobs in one of these states.", [state.value for state in JobState]),
+    parameters.choices("state", "Only jobs in one of these states.", [*(state.value for state in JobState), PREPARING]),
     parameters.text("queue", "Only jobs of this queue and the queues below it.", most=120),
     parameters.text("owner", "Only jobs of this user.", most=150),
     parameters.instant("submitted_after", "Only jobs submitted at this moment or later."),
@@ -96,7 +96,8 @@ class Jobs(ApiView):
         """List the jobs that you may see, newest first unless ordered otherwise."""
         p = self.params
         filters = JobFilters(
-            states=tuple(JobState(word) for word in p["state"]),
+            states=tuple(JobState(word) for word in p["state"] if word != PREPARING),
+            is_preparing=PREPARING in p["state"],
             queue=p["queue"],
             owner=p["owner"],
             search=p["search"],

@@ -6,6 +6,7 @@ Pure; the one function that writes a state is in ``services/jobs/state.py``.
 from enum import StrEnum
 
 from scheduler.core.model.errors import InvalidTransition
+from scheduler.core.model.plan import WaitReason
 
 
 class JobState(StrEnum):
@@ -92,6 +93,16 @@ OPEN = HOLDING | {JobState.PARKED}
 WAITING = frozenset({JobState.QUEUED, JobState.PARKED})
 # States that a round may decide about.
 PLANNABLE = frozenset({JobState.QUEUED, JobState.LAUNCHING, JobState.RUNNING, JobState.PARKED})
+
+
+# How pages, lists and REST call a job that is queued because its Python environment is not ready.
+PREPARING = "preparing"
+
+
+def phase_of(state: str, wait_reason: str) -> str:
+    """Return what a job is called: its state, or that it is preparing."""
+    is_preparing = state == JobState.QUEUED and wait_reason == WaitReason.PREPARING_ENVIRONMENT
+    return PREPARING if is_preparing else str(state)
 
 
 def check_transition(before: JobState, after: JobState) -> None:

@@ -25,6 +25,8 @@ ARRAY_JOBS = 1_000  # submitted together
 ARRAY_INDEX = 999_999
 ARRAY_CHARS = 400
 DEPENDENCIES = 16
+VENV_BYTES = 1024  # of a path of a Python environment
+ENVIRONMENT_FILE_BYTES = 1024 * 1024  # of one file that it is built from
 
 # Those that a job can take and go on; the first is sent unless it asks for another.
 STOP_SIGNALS = ("TERM", "INT", "HUP", "USR1", "USR2")

@@ -9,6 +9,7 @@ from scheduler.core.spec.code import code_schema
 from scheduler.core.spec.depends_on import depends_on_schema
 from scheduler.core.spec.env import env_schema
 from scheduler.core.spec.launch import PERS
+from scheduler.core.spec.python import python_schema
 from scheduler.core.spec.units import DURATION_UNITS_S, SIZE_UNITS_BYTES, format_duration, format_size
 
 Schema = dict[str, Any]  # JSON
@@ -56,6 +57,7 @@ def _what() -> Schema:
             entries=limit.FILES,
             most=limit.FILES_BYTES,
         ),
+        "python": python_schema(),
         "env": env_schema(
             _map(
                 "Environment of the command: a text, or a secret by its name. Names that the cluster sets "

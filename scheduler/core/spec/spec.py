@@ -15,6 +15,7 @@ from scheduler.core.spec.code import Code, read_code
 from scheduler.core.spec.depends_on import Dependency, read_depends_on
 from scheduler.core.spec.env import SecretUse, env_json, read_env
 from scheduler.core.spec.launch import LaunchPer, implied_per, read_launch
+from scheduler.core.spec.python import Python, read_python
 from scheduler.core.spec.reading import FieldReader, pointer_step, quoted
 from scheduler.core.spec.schema import job_spec_schema
 from scheduler.core.spec.stopping import Checkpoint, Schedule, read_checkpoint, read_schedule
@@ -27,6 +28,7 @@ KEYS = (
     "command",
     "code",
     "files",
+    "python",
     "env",
     "resources",
     "launch",
@@ -101,6 +103,7 @@ class JobSpec:
         command: Program and arguments; never a shell line.
         code: The folder that it starts in; None for an empty one.
         files: Text files laid into the working directory, by plain name.
+        python: The environment that it runs in; None for the Python of the server as it is.
         env: Environment of the command: plain values.
         secrets, said_plain: The rest of the environment, see ``env.py``.
         launch_per: How often the command is started; None where that is what its resources imply.
@@ -114,6 +117,7 @@ class JobSpec:
     command: tuple[str, ...]
     code: Code | None = None
     files: dict[str, str] = field(default_factory=dict)
+    python: Python | None = None
     env: dict[str, str] = field(default_factory=dict)
     secrets: dict[str, SecretUse] = field(default_factory=dict)
     said_plain: frozenset[str] = frozenset()
@@ -172,6 +176,7 @@ class JobSpec:
             "command": list(self.command),
             "code": None if self.code is None else self.code.to_json(),
             "files": dict(sorted(self.files.items())),
+            "python": None if self.python is None else self.python.to_json(),
             "env": env_json(self.env, self.secrets, self.said_plain),
             "resources": {
                 "gpus": resources.gpus,
@@ -208,6 +213,7 @@ def _read_job(reader: FieldReader, data: Mapping[str, object]) -> JobSpec:
         command=_read_command(reader, data.get("command")),
         code=read_code(reader, data.get("code")),
         files=_read_files(reader, data.get("files")),
+        python=read_python(reader, data.get("python")),
         env=environment.env,
         secrets=environment.secrets,
         said_plain=environment.said_plain,

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Prefetch
 
+from agents.protocol.environments import KINDS, MOST_ENVIRONMENTS, PACKED_CHARS, EnvironmentWanted, files_pack
 from agents.protocol.job_secret import JobSecret
 from agents.protocol.ports import Transport
 from agents.protocol.sealing import secrets_seal
@@ -21,9 +22,10 @@ from agents.protocol.signing import MAX_MESSAGE_BYTES, AttemptWanted, DesiredSta
 from scheduler.core.spec.spec import JobSpec
 from scheduler.live.gangs.membership import gang_order, members_by_server, memberships_of
 from scheduler.live.steps import for_each, is_away
-from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server
+from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server, ServerEnvironment
 from scheduler.models.gang import GangMember
 from scheduler.models.job import AttemptState
+from scheduler.models.server import EnvironmentState
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.secrets.crypt import SecretUnreadable
 from scheduler.services.secrets.use import secrets_of_jobs, secrets_open
@@ -49,6 +51,7 @@ class ServerOrders:
         memberships: Ids of all processes of each of these gangs, the leader first.
         ran_bytes: Memory of the last runs of parked attempts, by attempt and server.
         secrets: Values for attempts that may still start, by attempt; None where they cannot be had any more.
+        environments: Those that it is to have, oldest request first.
     """
 
     server: Server
@@ -58,6 +61,7 @@ class ServerOrders:
     memberships: Mapping[str, tuple[str, ...]]
     ran_bytes: Mapping[tuple[str, str], int]
     secrets: Mapping[str, tuple[JobSecret, ...] | None] = field(default_factory=dict, repr=False)
+    environments: Sequence[ServerEnvironment] = ()
 
 
 def desired_send(server_ids: Iterable[str], *, transport: Transport, at: datetime) -> None:
@@ -109,6 +113,10 @@ def orders_read(server_ids: Sequence[str]) -> list[ServerOrders]:
     memberships = memberships_of({gang_id for own in gangs.values() for gang_id in own})
     ran_bytes = _ran_bytes([lease.attempt_id for lease in rows if not lease.num_gpus])
     secrets = _secrets([lease.attempt for lease in rows])
+    environments: dict[str, list[ServerEnvironment]] = defaultdict(list)
+    wanted = ServerEnvironment.objects.filter(server__in=server_ids, is_wanted=True)
+    for row in wanted.exclude(state=EnvironmentState.FAILED).select_related("environment").order_by("pk"):
+        environments[row.server_id].append(row)
     epoch = cluster_row().epoch
     for server in servers:
         server.sent_sequence += 1
@@ -121,6 +129,7 @@ def orders_read(server_ids: Sequence[str]) -> list[ServerOrders]:
             memberships=memberships,
             ran_bytes=ran_bytes,
             secrets=secrets,
+            environments=environments[server.pk],
         )
         for server in servers
     ]
@@ -133,6 +142,7 @@ def desired_message(orders: ServerOrders, *, at: datetime) -> str:
         lease_ttl_s=settings.LEASE_TTL_S,
         acknowledged_sequence=server.report_sequence,
         attempts=tuple(_attempts(orders)),
+        environments=tuple(_environments(orders.environments)),
     )
     return seal(
         key=bytes.fromhex(server.key_hex),
@@ -163,6 +173,22 @@ def _attempts(orders: ServerOrders) -> list[AttemptWanted]:
         if is_small or large_bytes <= LARGE_MOST_BYTES or not any(other.files or other.sealed for other in wanted):
             wanted.append(attempt)
     return wanted
+
+
+def _environments(rows: Sequence[ServerEnvironment]) -> Iterator[EnvironmentWanted]:
+    """Yield what a server is to have, with the files of what it does not have yet as far as these fit."""
+    packed_chars = 0
+    for row in rows[:MOST_ENVIRONMENTS]:
+        packed = "" if row.state == EnvironmentState.READY else files_pack(row.environment.files)
+        packed_chars += len(packed)
+        if packed_chars <= PACKED_CHARS:  # else when those before it are built
+            yield EnvironmentWanted(
+                digest=row.environment_id,
+                ask=row.pk,
+                queue_id=row.environment.queue_id,
+                kind=KINDS[KINDS.index(row.environment.kind)],
+                packed=packed,
+            )
 
 
 def _orders(orders: ServerOrders) -> Iterator[AttemptWanted]:
@@ -277,4 +303,6 @@ def _attempt(lease: Lease, *, memory_bytes: int) -> AttemptWanted:
         resume_name=attempt.resume_name,
         measure_above=_measure_above(attempt),
         code=spec.code.manifest if spec.code is not None else "",
+        environment=attempt.job.environment_id or "",
+        venv=spec.python.venv if spec.python is not None else "",
     )

@@ -17,6 +17,7 @@ from django.db.models import Count, Q
 
 from scheduler.core.model.plan import Evidence
 from scheduler.core.model.tables import NO_ROW, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.live.environments.prepared import prepared_read
 from scheduler.live.observed.held import holds_read
 from scheduler.live.rounds.avoided import avoided_read
 from scheduler.live.rounds.barred import barred_read
@@ -92,6 +93,7 @@ def snapshot_read(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
         barred=barred_read(),
         arrays=holds.arrays,
         after=holds.after,
+        prepared=prepared_read(job_rows),
     )
     parked_on: dict[int, tuple[str, ...]] = {}
     for lease in parked:

@@ -18,7 +18,7 @@ from scheduler.services.many_rows import RowChange, rows_update
 WAS_DRAINING = "draining before it was lost"
 NOT_REPORTED = "no longer reported by the server"
 # Columns of a server and of its GPUs that a report fills under the same names.
-OFFERED = ("device_kind", "num_cpus", "memory_bytes", "isolation", "agent_version", "address")
+OFFERED = ("device_kind", "num_cpus", "memory_bytes", "isolation", "agent_version", "address", "python")
 IDENTITY = ("uuid", "model", "memory_bytes", "healthy", "health_reason")
 MEASURED = ("utilization_frac", "used_memory_bytes", "temperature_c")
 MOST_GROWTH = 2  # times the size that is trusted; more waits for an admin

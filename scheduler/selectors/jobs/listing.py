@@ -7,11 +7,13 @@ from datetime import datetime, timedelta
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from scheduler.core.model.lifecycle import TERMINAL, JobState
+from scheduler.core.model.lifecycle import TERMINAL, JobState, phase_of
+from scheduler.core.model.plan import WaitReason
 from scheduler.core.operations.reasons import sentence
 from scheduler.core.spec.env import env_hidden
 from scheduler.models import Attempt, Job, Queue
 from scheduler.models.queue import Role
+from scheduler.selectors.cluster.environments import environment_row
 from scheduler.selectors.events import event_row
 from scheduler.selectors.evidence import ANY_READER, names_of, wait_sentence
 from scheduler.selectors.jobs.dependencies import wait_evidence_now
@@ -35,6 +37,7 @@ class JobFilters:
 
     Attributes:
         states: Any of these.
+        is_preparing: Also those that wait for their Python environment; alone, only those.
         queue: Name of a queue; its subtree is meant.
         owner: User name.
         search: Part of the name, or a job number with or without ``J-``.
@@ -45,6 +48,7 @@ class JobFilters:
     """
 
     states: tuple[JobState, ...] = ()
+    is_preparing: bool = False
     queue: str = ""
     owner: str = ""
     search: str = ""
@@ -59,8 +63,10 @@ class JobFilters:
 def job_list(user: Actor, filters: JobFilters) -> QuerySet[Job]:
     """Return visible jobs with queue and owner, without their specs; the caller slices it."""
     jobs = jobs_visible(user).select_related("queue", "owner").defer("spec")
-    if filters.states:
-        jobs = jobs.filter(state__in=filters.states)
+    if filters.states or filters.is_preparing:
+        of_states = Q(state__in=filters.states)
+        preparing = Q(state=JobState.QUEUED, wait_reason=WaitReason.PREPARING_ENVIRONMENT)
+        jobs = jobs.filter(of_states | preparing if filters.is_preparing else of_states)
     if filters.queue:
         jobs = jobs.filter(queue_id__in=_subtree(filters.queue))
     if filters.owner:
@@ -110,6 +116,7 @@ def job_row(job: Job) -> JobRow:
         "color_slot": job.queue.color_slot,
         "owner": job.owner.username,
         "state": job.state,
+        "phase": phase_of(job.state, job.wait_reason),
         "wanted": job.wanted,
         "num_gpus": job.num_gpus,
         "priority": job.priority,
@@ -171,6 +178,7 @@ def job_detail(user: Actor, job: Job, access: Access | None = None) -> JobDetail
         "keeps_work": kept.keeps_work,
         "kept": kept.sentence,
         "directory": directory_row(job),
+        "environment": environment_row(job, access) if job.environment_id else None,
         "attempt": attempt_row(newest) if newest else None,
         "num_events": job.event_count,
         "actions": _actions(user, job, access),

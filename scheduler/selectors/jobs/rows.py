@@ -6,11 +6,12 @@ appears in the OpenAPI document by itself.
 
 from typing import Annotated, Literal, TypedDict
 
-from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import PREPARING, EndCause, JobState
 from scheduler.core.model.plan import PreemptRule, WaitReason
 from scheduler.core.operations.failures import FailureClass
 from scheduler.core.operations.kept import KEEPS_WORK
 from scheduler.models.job import AttemptKind, AttemptState
+from scheduler.selectors.cluster.environments import EnvironmentRow
 from scheduler.selectors.rows import Json, Moment, NamedJob, one_of
 
 JobAction = Literal["cancel", "suspend", "resume", "restore", "discard"]
@@ -97,6 +98,9 @@ class JobRow(TypedDict):
     color_slot: Annotated[int, "Colour of the queue on pages, 1 to 8."]
     owner: str
     state: Annotated[str, one_of(JobState)]
+    phase: Annotated[
+        str, one_of([*JobState, PREPARING]), "Its state, or preparing: queued until its environment is built."
+    ]
     wanted: Annotated[str, one_of(["run", "suspend", "cancel"]), "What its owner wants."]
     num_gpus: int
     priority: int
@@ -136,6 +140,10 @@ class Directory(TypedDict):
 
 class JobDetail(JobRow):
     """Everything about one job."""
+
+    environment: Annotated[
+        EnvironmentRow | None, "null for a job that needs none, or names one that is on the servers."
+    ]
 
     spec: Annotated[Json, "As stored, with every default."]
     wait_evidence: Json

@@ -19,6 +19,7 @@ from scheduler.models.queue import Role
 from scheduler.notify import request_round, touch_queue
 from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.environments.rows import environment_of
 from scheduler.services.jobs.cancel_suspend_resume import job_locked
 from scheduler.services.jobs.check import spec_check
 from scheduler.services.jobs.profiles import profile_for
@@ -56,6 +57,8 @@ def job_change(*, actor: Actor, job: Job, change: JobChange, at: datetime) -> Jo
         if missing:
             raise SpecInvalid(missing)
         columns = _columns(job, spec, checked.queue)
+        if checked.queue.pk != job.queue_id:
+            columns["environment"] = environment_of(spec, checked.queue, at=at)
         job_event(
             job=job,
             kind="job_changed",

@@ -16,7 +16,6 @@ from django.db.models import Count, Exists, OuterRef, Q
 
 from scheduler.core.model.errors import FieldError, NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
-from scheduler.core.spec.code import Code
 from scheduler.core.spec.env import secret_errors
 from scheduler.core.spec.launch import unsaid_errors
 from scheduler.core.spec.limits import ERRORS
@@ -28,6 +27,7 @@ from scheduler.models.queue import Role
 from scheduler.selectors.visibility import Access, Actor, access_of
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.code.folders import code_errors
+from scheduler.services.environments.files import environment_errors
 from scheduler.services.jobs.dependencies import dependency_errors
 from scheduler.services.jobs.profiles import AUTO_PREFIX
 from scheduler.services.secrets.use import missing_errors
@@ -102,12 +102,13 @@ def jobs_checked(*, actor: Actor, data: Sequence[object]) -> list[CheckedSpec]:
     access = access_of(owner)
     checked: list[CheckedSpec] = []
     errors: list[FieldError] = []
-    known: dict[tuple[str, str, Resources, Code | None, int], tuple[CheckedSpec | None, list[FieldError]]] = {}
+    known: dict[tuple[object, ...], tuple[CheckedSpec | None, list[FieldError]]] = {}
     for place, one in enumerate(data):
         spec, wrong = JobSpec.read(one)
         wrong += unsaid_errors(one, command=spec.command, per=spec.starts_per)
         if not wrong:
-            asked = (spec.queue, spec.profile, spec.resources, spec.code, spec.num_jobs)
+            built_from = (spec.python, _files_of_python(spec))
+            asked = (spec.queue, spec.profile, spec.resources, spec.code, spec.num_jobs, *built_from)
             if asked not in known:
                 known[asked] = _cluster_errors(owner, spec, cluster, bad=frozenset())
             found, more = known[asked]
@@ -130,6 +131,11 @@ def jobs_by_queue(checked: Iterable[CheckedSpec]) -> Counter[Queue]:
     for one in checked:
         jobs[one.queue] += one.spec.num_jobs
     return jobs
+
+
+def _files_of_python(spec: JobSpec) -> tuple[str | None, ...]:
+    """Return what an environment is built from, as far as the spec itself holds it."""
+    return tuple(spec.files.get(path) for path in spec.python.paths.values()) if spec.python is not None else ()
 
 
 def spec_check(*, actor: Actor, spec: JobSpec) -> CheckedSpec:
@@ -163,6 +169,8 @@ def _cluster_errors(
     profile = None if "/profile" in bad else _profile(spec.profile, errors)
     if spec.code is not None:
         errors += code_errors(owner, access, spec.code, disk_bytes=spec.resources.disk_bytes)
+    if spec.python is not None and not errors:
+        errors += environment_errors(spec)
     names_nothing = queue is None or bool(errors)
     if not any(pointer.startswith("/resources") for pointer in bad):
         errors += _capacity_errors(spec)

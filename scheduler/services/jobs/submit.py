@@ -17,6 +17,7 @@ from scheduler.models import Cluster, Event, Job, Profile, Queue
 from scheduler.notify import request_round, touch_jobs
 from scheduler.selectors.visibility import Actor
 from scheduler.services.code.folders import code_use
+from scheduler.services.environments.rows import environment_of
 from scheduler.services.jobs.check import CheckedSpec, jobs_by_queue, queued_errors, spec_check
 from scheduler.services.jobs.profiles import profiles_for
 from scheduler.services.permission import actor_name
@@ -121,6 +122,7 @@ def _new_job(checked: CheckedSpec, *, number: int, profile: Profile | None, at: 
         preemptible=spec.schedule.preemptible,
         max_attempts=1 + spec.retry.max,
         code=spec.code.manifest if spec.code is not None else "",
+        environment=environment_of(spec, checked.queue, at=at),
         profile=profile,
         waits_for=dependencies_text(spec.depends_on),
         total_steps=spec.progress.total_steps,

@@ -15,12 +15,12 @@ import pytest
 
 from agents.environments import keeper
 from agents.host.job_users import FIRST_UID
-from agents.host.landlock import abi
+from agents.host.landlock import PORTS_ABI, abi
 from agents.host.process import HostProcesses
 from agents.protocol.environments import EnvironmentWanted, files_pack
 from agents.supervisor.stop import builds_end
 from tests.support.agents.server import AgentServer, marked, wait_for, wanted
-from tests.support.agents.wheels import Index
+from tests.support.suite.wheels import Index
 
 QUEUE = 3
 _asks = itertools.count(1)
@@ -301,14 +301,19 @@ class TestConfined:
         if not abi():
             pytest.skip("BUILDS ARE NOT CONFINED HERE: this kernel has no Landlock")
         (tmp_path / "key").write_text("the agent's key")
+        closed_port = 9
         tries = f"""
-import os
+import os, socket
 said = []
 for path in ({str(tmp_path / "key")!r}, {str(tmp_path / "state" / "agent.lock")!r}):
     try:
         said.append(open(path).read())
     except OSError as error:
         said.append(type(error).__name__)
+try:
+    socket.create_connection(("127.0.0.1", {closed_port}), timeout=5)
+except OSError as error:
+    said.append(type(error).__name__)
 raise RuntimeError(said)
 """
         index.built("curiousthing", "1", build=tries)
@@ -320,7 +325,11 @@ raise RuntimeError(said)
         try:
             curious, small = asked("curiousthing\n"), asked("smallthing\n")
             server.want(curious, small)
-            assert "['PermissionError', 'PermissionError']" in server.wait_environment(curious, "failed").tail
+            refused = "ConnectionRefusedError" if abi() < PORTS_ABI else "PermissionError"
+            assert (
+                f"['PermissionError', 'PermissionError', '{refused}']"
+                in server.wait_environment(curious, "failed").tail
+            )
             server.wait_environment(small, "ready", "failed")
             assert says(server, small, "import smallthing; print(smallthing.__version__)") == "1"
         finally:

@@ -23,6 +23,7 @@ from agents.protocol.signing import (
 from agents.telemetry import Probe
 from scheduler.models import Server
 from scheduler.ports import Ports, ulid_text
+from tests.support.live.environments import FakeEnvironments
 
 START = datetime(2026, 3, 7, 14, 32, tzinfo=UTC)
 GIB = 2**30
@@ -209,6 +210,7 @@ class FakeAgent:
         self.slots, self.num_cpus, self.memory_bytes = slots, 2 * slots, 8 * slots * GIB
         self._probe = probe
         self.address = ""
+        self.environments: FakeEnvironments | None = None  # as of an agent without uv
         self.stamp = Stamp(epoch=0, generation=0, sequence=0)
         self.sequence = 0
         self.attempts: dict[str, FakeAttempt] = {}
@@ -237,6 +239,8 @@ class FakeAgent:
             self._apply(desired)
 
     def _apply(self, desired: DesiredState) -> None:
+        if self.environments is not None:
+            self.environments.align(desired.environments)
         named = {wanted.attempt_id: wanted for wanted in desired.attempts}
         self.attempts = {pk: attempt for pk, attempt in self.attempts.items() if pk in named}
         for pk, wanted in named.items():
@@ -311,6 +315,8 @@ class FakeAgent:
             address=self.address,
             devices=self._probe.sample({}) if self._probe else tuple(self._device(at) for at in range(self.slots)),
             attempts=tuple(_attempt_report(pk, attempt) for pk, attempt in sorted(self.attempts.items())),
+            environments=None if self.environments is None else tuple(self.environments.kept.values()),
+            python="" if self.environments is None else "3.11.7",
         )
         return self.seal(Stamp(**{**stamp, **stamp_changes}), body.to_json())
 

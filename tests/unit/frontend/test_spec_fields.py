@@ -25,6 +25,7 @@ SPECS = st.fixed_dictionaries(
     },
     optional={
         "files": st.dictionaries(NAMES.map(lambda name: f"{name}.py"), FILES, max_size=3),
+        "python": st.sampled_from([{"requirements": "a/base.txt"}, {"lock": "uv.lock"}, {"venv": "/opt/venv"}]),
         "env": st.dictionaries(NAMES.map(lambda name: f"X_{name}"), LINES, max_size=3),
         "labels": st.dictionaries(NAMES, LINES, max_size=3),
         "resources": st.fixed_dictionaries(

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, QueryDict
 
 from frontend.pages.jobs.listing.columns import columns_in, columns_text
-from scheduler.core.model.lifecycle import TERMINAL, JobState
+from scheduler.core.model.lifecycle import PREPARING, TERMINAL, JobState
 from scheduler.models import Job
 from scheduler.selectors.jobs.listing import JobFilters, job_list
 
@@ -24,6 +24,7 @@ GROUPS: dict[str, tuple[str, tuple[JobState, ...]]] = {
     "": ("All", ()),
     "active": ("Active", tuple(state for state in JobState if state not in TERMINAL)),
     "queued": ("Queued", (JobState.QUEUED,)),
+    PREPARING: ("Preparing", ()),
     "parked": ("Parked", (JobState.PARKED,)),
     "running": ("Running", (JobState.LAUNCHING, JobState.RUNNING, JobState.PREEMPTING, JobState.SUSPENDING)),
     "suspended": ("Suspended", (JobState.SUSPENDED,)),
@@ -74,6 +75,7 @@ class ListQuery:
         """Return what the selector takes."""
         return JobFilters(
             states=GROUPS[self.state][1] if self.state in GROUPS else (JobState(self.state),),
+            is_preparing=self.state == PREPARING,
             queue=self.queue,
             owner=request.user.get_username() if self.owner == MINE else self.owner,
             search=self.search,
@@ -91,7 +93,7 @@ class ListQuery:
         """Return the same filters as the REST API and the command call them, without unset ones."""
         chosen = self.filters(request)
         named = {
-            "state": ",".join(chosen.states),
+            "state": PREPARING if chosen.is_preparing else ",".join(chosen.states),
             "queue": chosen.queue,
             "owner": chosen.owner,
             "search": chosen.search,

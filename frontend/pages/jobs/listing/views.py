@@ -23,7 +23,7 @@ from frontend.pages.jobs.listing.columns import column_boxes
 from frontend.pages.jobs.listing.filters import GROUPS, MINE, SORTS, ListQuery, jobs_page, list_query
 from frontend.pages.jobs.subject import found_job, in_words, them
 from frontend.pages.jobs.submit.preview import curl_of_spec
-from scheduler.core.model.lifecycle import HOLDING, TERMINAL, JobState
+from scheduler.core.model.lifecycle import HOLDING, PREPARING, TERMINAL, JobState, phase_of
 from scheduler.core.spec.limits import PRIORITY
 from scheduler.models import Job
 from scheduler.ports import live_ports
@@ -139,7 +139,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
             "groups": _groups(query, counts),
             "queues": queues,
             "title": _title(counts),
-            "total": number(sum(counts.values())),
+            "total": number(sum(counts[state] for state in JobState)),
             "words": f"{number(len(lines))} of {counted(shown, 'job')}",
             "older_href": _href(query, **{"page" if query.sort else "older_than": page.older_than}),
             "newer_href": _href(query, **{"page" if query.sort else "newer_than": page.newer_than}),
@@ -167,12 +167,18 @@ def _first_curl(request: HttpRequest) -> str:
 
 def _counts(request: HttpRequest, query: ListQuery) -> Counter[str]:
     """Return how many jobs match in each state, whatever state is chosen, by one query."""
-    every = replace(query.filters(request), states=())
-    states = job_list(request.user, every).order_by().values_list("state").annotate(jobs=Count("pk"))
-    return Counter(dict(states))
+    every = replace(query.filters(request), states=(), is_preparing=False)
+    states = job_list(request.user, every).order_by().values_list("state", "wait_reason").annotate(jobs=Count("pk"))
+    counts: Counter[str] = Counter()
+    for state, reason, jobs in states:
+        counts[state] += jobs
+        counts[PREPARING] += jobs if phase_of(state, reason) == PREPARING else 0
+    return counts
 
 
-def _states(query: ListQuery) -> tuple[JobState, ...]:
+def _states(query: ListQuery) -> tuple[str, ...]:
+    if query.state == PREPARING:
+        return (PREPARING,)
     if query.state in GROUPS:
         return GROUPS[query.state][1] or tuple(JobState)
     return (JobState(query.state),)
@@ -194,7 +200,7 @@ def _groups(query: ListQuery, counts: Counter[str]) -> list[tuple[str, str, str,
     """Return label, address, count and whether chosen, for each group of states that has jobs or is chosen."""
     made = []
     for key, (label, states) in GROUPS.items():
-        total = sum(counts[state] for state in states or JobState)
+        total = counts[PREPARING] if key == PREPARING else sum(counts[state] for state in states or JobState)
         if total or key in ("", "active") or key == query.state:
             made.append((label, _href(query, state=key) or "?", number(total), key == query.state))
     return made

@@ -97,6 +97,11 @@ class SpecForm(forms.Form):
     upload = forms.Field(
         label="Upload files", required=False, help_text="UTF-8 text, up to 1 MiB in all.", widget=_Files()
     )
+    python = _line(
+        "Python packages",
+        "requirements.txt or uv.lock of the folder or files, or a virtual environment on the servers: /opt/venv.",
+        placeholder="those of the server",
+    )
     gpus = _line("GPUs", "", inputmode="numeric")
     cpus = _line("CPU cores", "Empty: as many as the job can use.", inputmode="decimal", placeholder="auto")
     memory = _line("Memory", "Such as 4GiB. Empty: as much as the job can use.", placeholder="auto")

@@ -18,6 +18,7 @@ POINTERS: dict[str, str] = {
     "/command": "command",
     "/code": "archive",
     "/files": "upload",
+    "/python": "python",
     "/env": "env",
     "/resources": "gpus",
     "/resources/gpus": "gpus",
@@ -79,6 +80,8 @@ def spec_of_fields(values: Mapping[str, str], files: Mapping[str, str]) -> tuple
         spec["code"] = {"manifest": values["code"].strip()}
     if files:
         spec["files"] = dict(files)
+    if _given(values, "python"):
+        spec["python"] = _python(values["python"].strip())
     for name, noun in (("env", "variable"), ("labels", "label")):
         pairs = _pairs(values.get(name, ""), name, noun, errors)
         if pairs:
@@ -98,6 +101,11 @@ def spec_of_fields(values: Mapping[str, str], files: Mapping[str, str]) -> tuple
         | ({"early_stop": True} if values.get("early_stop") else {}),
     }
     return spec | {name: part for name, part in parts.items() if part}, errors
+
+
+def _python(text: str) -> Json:
+    """Return the environment that one path names: of a folder on the servers, a lock file, or a list of packages."""
+    return {"venv" if text.startswith("/") else "lock" if text.endswith(".lock") else "requirements": text}
 
 
 def _given(values: Mapping[str, str], name: str) -> bool:
@@ -203,6 +211,7 @@ def fields_of_spec(spec: Json) -> dict[str, str]:
         "queue": spec.get("queue"),
         "command": shlex.join(words),
         "code": _mapping(spec, "code").get("manifest"),
+        "python": next(iter(_mapping(spec, "python").values()), None),
         "profile": spec.get("profile"),
         "env": _lines({name: _env_text(value) for name, value in _mapping(spec, "env").items()}),
         "labels": _lines(_mapping(spec, "labels")),

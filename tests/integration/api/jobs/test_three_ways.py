@@ -26,7 +26,8 @@ SPEC: dict[str, Any] = {
     "queue": "vision",
     "command": ["python", "train.py", "--note", "two words"],
     "code": {"manifest": f"sha256:{digest_of()}"},
-    "files": {"train.py": SCRIPT},
+    "files": {"train.py": SCRIPT, "requirements.txt": "einops\n"},
+    "python": {"requirements": "requirements.txt"},
     "env": {
         "SEED": "1",
         "NOTE": "a=b  c ",
@@ -62,6 +63,9 @@ FIELDS = {
     "code": f"sha256:{digest_of()}",
     "file-0-name": "train.py",
     "file-0-text": SCRIPT,
+    "file-1-name": "requirements.txt",
+    "file-1-text": "einops\n",
+    "python": "requirements.txt",
     "env": (
         'SEED=1\r\nNOTE=a=b  c \r\nWANDB_API_KEY={secret: wandb}\r\nS3_KEY={ secret: "wandb",of: queue }\r\n'
         'RUN_TOKEN={plain: "a1b2c3\\"d4e5f6a7"}'
@@ -129,7 +133,7 @@ def test_form_curl_and_command_store_equal_bytes(
     token = os.environ["CLUSTERWEB_TOKEN"]
     browser = shop.client("member")
     text = yaml.safe_dump(SPEC, allow_unicode=True)
-    Path("job.yaml").write_text(yaml.safe_dump({**SPEC, "files": {}}), encoding="utf-8")
+    Path("job.yaml").write_text(yaml.safe_dump({**SPEC, "files": {"requirements.txt": "einops\n"}}), encoding="utf-8")
     Path("train.py").write_text(SCRIPT, encoding="utf-8")
     assert main(["submit", "job.yaml", "--file", "train.py", "-o", "json"]) == 0
     by_command = json.loads(capsys.readouterr().out)["id"]

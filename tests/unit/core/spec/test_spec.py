@@ -50,6 +50,7 @@ def test_smallest_spec_shows_every_default() -> None:
         "command": ["python", "train.py"],
         "code": None,
         "files": {},
+        "python": None,
         "env": {},
         "resources": {
             "gpus": 1,

@@ -8,6 +8,7 @@ from frontend.pages.jobs.charts.progress import EndedWords, Tile, ends_words, ou
 from frontend.pages.jobs.charts.timeline import Timeline, timeline_of
 from frontend.pages.jobs.job.enough import Enough, enough_of
 from frontend.pages.jobs.job.plain import PlainJob, plain_of
+from frontend.pages.jobs.job.preparing import Preparing, failed_log, preparing_of
 from frontend.pages.jobs.job.receipts import Receipt, receipts_of
 from frontend.pages.jobs.job.shares import Holdings, holdings_of
 from frontend.pages.jobs.job.unknown import Unknown, unknown_of
@@ -24,6 +25,8 @@ class OverviewTab(TypedDict):
     """The variables of its template."""
 
     outcome: EndedWords | None
+    preparing: Preparing | None
+    failed_log: list[str]
     enough: Enough | None
     reason: ReasonBox
     unused: Unused | None
@@ -48,6 +51,8 @@ def context(subject: Subject) -> OverviewTab:
     frac = min(1.0, job.step / job.total_steps) if job.step is not None and job.total_steps else None
     return {
         "outcome": outcome_of(subject),
+        "preparing": preparing_of(subject),
+        "failed_log": failed_log(subject),
         "enough": enough_of(subject),
         "reason": reason_context(subject),
         "unused": unused_of(subject),

@@ -117,7 +117,7 @@
   };
 
   const take = (row) => {
-    const moved = Shell.setBadge(document.querySelector(".job-head [data-cell=state]"), row.state);
+    const moved = Shell.setBadge(document.querySelector(".job-head [data-cell=state]"), row.phase);
     const said = sentence !== null && row.wait_sentence !== sentence;
     const turned = attempt !== null && row.attempt_number !== attempt;
     const saved = checkpoint !== null && row.checkpoint_at !== checkpoint;

@@ -15,7 +15,7 @@
     const line = rowOf(row.id);
     if (!line) return false;
     const cell = (name) => line.querySelector(`[data-cell="${name}"]`);
-    const moved = Shell.setBadge(cell("state"), row.state);
+    const moved = Shell.setBadge(cell("state"), row.phase);
     const detail = cell("detail");
     const slot = detail?.querySelector("[data-part=progress]");
     if (["running", "preempting", "suspending"].includes(row.state)) {

@@ -1,0 +1,224 @@
+"""From a spec with requirements to a job that runs: built once, on one server, with no GPU held meanwhile."""
+
+from dataclasses import replace
+
+import pytest
+
+from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.model.plan import WaitReason
+from scheduler.live.environments.reported import environments_take
+from scheduler.models import Event, Job, ServerEnvironment
+from scheduler.models.server import EnvironmentState
+from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_suspend
+from scheduler.services.jobs.change import job_change
+from tests.support.live.environments import FakeEnvironments
+from tests.support.live.ports import FakeAgent
+from tests.support.live.world import World
+
+SENTENCE = "Because nosuchthing was not found, your requirements are unsatisfiable."
+
+
+def server(world: World, name: str, *, slots: int = 2) -> tuple[FakeAgent, FakeEnvironments]:
+    """Return a server whose agent builds environments."""
+    agent = world.server(name, slots=slots)
+    agent.environments = FakeEnvironments()
+    world.pass_time(2)
+    return agent, agent.environments
+
+
+def submit(world: World, text: str = "einops\n", **spec: object) -> Job:
+    """Submit a job with requirements."""
+    files = {"requirements.txt": text}
+    return world.submit(files=files, python={"requirements": "requirements.txt"}, **spec)  # type: ignore[arg-type]
+
+
+def reason(job: Job) -> str:
+    """Return why a job waits."""
+    return Job.objects.values_list("wait_reason", flat=True).get(pk=job.pk)
+
+
+def test_two_jobs_of_one_environment_wait_for_one_build_and_then_run(world: World) -> None:
+    _, builds = server(world, "gpu-1")
+    first, second = submit(world), submit(world)
+    world.pass_time(5)
+    assert [world.state(job) for job in (first, second)] == [JobState.QUEUED] * 2
+    assert reason(first) == reason(second) == WaitReason.PREPARING_ENVIRONMENT
+    assert len(builds.started) == 1
+    builds.finish()
+    world.until_state(first, JobState.RUNNING)
+    world.until_state(second, JobState.RUNNING)
+    assert len(builds.started) == 1
+
+
+def test_its_gpus_and_quota_are_free_for_others_meanwhile(world: World) -> None:
+    _, builds = server(world, "gpu-1")
+    preparing = submit(world, gpus=2)
+    world.pass_time(3)
+    others = [world.submit(), world.submit()]
+    for other in others:
+        world.until_state(other, JobState.RUNNING)
+    assert Job.objects.get(pk=preparing.pk).attained_gpu_s == 0
+    builds.finish()
+    world.pass_time(5)
+    assert world.state(preparing) == JobState.QUEUED
+    assert reason(preparing) != WaitReason.PREPARING_ENVIRONMENT
+
+
+def test_a_second_start_builds_nothing_and_goes_where_the_environment_is(world: World) -> None:
+    _, builds = server(world, "gpu-1")
+    first = submit(world)
+    world.until(lambda: bool(builds.started))
+    builds.finish()
+    world.until_state(first, JobState.RUNNING)
+    world.agent_of(first).end(first.pk, cause="completed", exit_code=0)
+    world.until_state(first, JobState.COMPLETED)
+    server(world, "gpu-2", slots=4)  # with more free GPUs
+    second = submit(world)
+    assert world.until_state(second, JobState.RUNNING) <= 3
+    assert world.agent_of(second).name == "gpu-1"
+    assert len(builds.started) == 1
+
+
+def test_a_build_that_fails_ends_every_job_that_waits_for_it_with_the_words_of_uv(world: World) -> None:
+    _, builds = server(world, "gpu-1")
+    jobs = [submit(world, "nosuchthing\n"), submit(world, "nosuchthing\n")]
+    world.until(lambda: bool(builds.started))
+    builds.fail(SENTENCE)
+    for job in jobs:
+        world.until_state(job, JobState.FAILED)
+        row = Job.objects.get(pk=job.pk)
+        assert (row.end_cause, row.end_detail, row.attempts.count()) == (EndCause.ENVIRONMENT, SENTENCE, 0)
+    assert Event.objects.filter(job=jobs[0], new_state="failed", reason="environment").count() == 1
+    world.pass_time(3)
+    assert not ServerEnvironment.objects.exists()
+    again = submit(world, "nosuchthing\n")  # the index may have it by now
+    world.until(lambda: len(builds.started) == 2)
+    builds.finish()
+    world.until_state(again, JobState.RUNNING)
+
+
+def test_another_server_is_asked_when_those_that_have_it_are_full(world: World) -> None:
+    _, first = server(world, "gpu-1")
+    holders = [submit(world), submit(world)]
+    world.until(lambda: bool(first.started))
+    first.finish()
+    for holder in holders:
+        world.until_state(holder, JobState.RUNNING)
+    _, second = server(world, "gpu-2")
+    job = submit(world)
+    world.until(lambda: bool(second.started))
+    assert reason(job) == WaitReason.PREPARING_ENVIRONMENT
+    second.finish()
+    world.until_state(job, JobState.RUNNING)
+    assert world.agent_of(job).name == "gpu-2"
+    assert len(first.started) == len(second.started) == 1
+
+
+def test_a_gang_waits_until_enough_servers_have_it(world: World) -> None:
+    _, first = server(world, "gpu-1")
+    _, second = server(world, "gpu-2")
+    _, third = server(world, "gpu-3")
+    job = world.submit(
+        gpus=4,
+        resources={"gpus": 4, "max_servers": 2},
+        launch={"per": "server"},
+        files={"requirements.txt": "einops\n"},
+        python={"requirements": "requirements.txt"},
+    )
+    world.until(lambda: bool(first.started and second.started))
+    first.finish()
+    world.pass_time(4)
+    assert reason(job) == WaitReason.PREPARING_ENVIRONMENT
+    second.finish()
+    world.until_state(job, JobState.RUNNING)
+    assert not third.started
+
+
+def test_a_server_that_is_lost_while_it_builds_is_replaced(world: World) -> None:
+    _, first = server(world, "gpu-1", slots=4)
+    job = submit(world)
+    world.until(lambda: bool(first.started))
+    _, second = server(world, "gpu-2")
+    assert not second.started
+    for _ in range(120):
+        world.pass_time(1, silent=("gpu-1",))
+        if second.started:
+            break
+    second.finish()
+    for _ in range(30):
+        world.pass_time(1, silent=("gpu-1",))
+    assert world.state(job) == JobState.RUNNING
+    assert world.agent_of(job).name == "gpu-2"
+
+
+def test_an_agent_that_loses_the_build_is_asked_again(world: World) -> None:
+    """It was killed with all that its server had."""
+    agent, first = server(world, "gpu-1")
+    job = submit(world)
+    world.until(lambda: bool(first.started))
+    agent.environments = again = FakeEnvironments()
+    world.until(lambda: bool(again.started))
+    again.finish()
+    world.until_state(job, JobState.RUNNING)
+
+
+def test_a_build_ends_with_the_last_job_that_waits_for_it(world: World) -> None:
+    agent, builds = server(world, "gpu-1")
+    first, second = submit(world), submit(world)
+    world.until(lambda: bool(builds.started))
+    world.do(lambda: job_cancel(actor=world.admin, job=first, at=world.clock.now()))
+    world.pass_time(5)
+    assert builds.kept
+    world.do(lambda: job_suspend(actor=world.admin, job=second, at=world.clock.now()))
+    world.until(lambda: not builds.kept)
+    assert not ServerEnvironment.objects.exists()
+    assert agent.refused == 0
+
+
+def test_an_old_agent_is_not_asked_and_the_job_waits(world: World) -> None:
+    world.server("gpu-old")
+    job = submit(world)
+    world.pass_time(5)
+    assert not ServerEnvironment.objects.exists()
+    assert reason(job) == WaitReason.PREPARING_ENVIRONMENT
+    _, builds = server(world, "gpu-new")
+    world.until(lambda: bool(builds.started))
+
+
+def test_a_failure_that_answers_an_earlier_request_ends_no_job(world: World) -> None:
+    agent, builds = server(world, "gpu-1")
+    job = submit(world)
+    world.until(lambda: bool(builds.started))
+    (row,) = ServerEnvironment.objects.all()
+    said = builds.kept[row.environment_id]
+    environments_take(agent.server_id, [replace(said, ask=row.pk - 1, state="failed")], at=world.clock.now())
+    row.refresh_from_db()
+    assert row.state == EnvironmentState.BUILDING
+    assert world.state(job) == JobState.QUEUED
+
+
+def test_a_job_that_moves_to_another_queue_gets_an_environment_there(world: World) -> None:
+    world.queue("language")
+    _, builds = server(world, "gpu-1")
+    job = submit(world)
+    world.until(lambda: bool(builds.started))
+    job.refresh_from_db()
+    world.do(lambda: job_change(actor=world.admin, job=job, change={"queue": "language"}, at=world.clock.now()))
+    world.until(lambda: len(builds.started) == 2)
+    assert len(builds.kept) == 1
+
+
+@pytest.mark.parametrize("state", [EnvironmentState.READY, EnvironmentState.BUILDING])
+def test_a_running_job_is_left_alone_whatever_is_said_of_its_environment(world: World, state: str) -> None:
+    _, builds = server(world, "gpu-1")
+    job = submit(world)
+    world.until(lambda: bool(builds.started))
+    builds.finish()
+    world.until_state(job, JobState.RUNNING)
+    if state != EnvironmentState.READY:
+        builds.kept.clear()
+    world.pass_time(10)
+    world.round()
+    world.pass_time(5)
+    assert world.state(job) == JobState.RUNNING
+    assert len(world.attempts(job)) == 1
