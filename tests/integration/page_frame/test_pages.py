@@ -163,7 +163,7 @@ def test_pages_render_with_an_empty_database(admin: bool) -> None:
 
     for path in ("/", "/queues", "/cluster", "/rounds", "/me", *(["/admin"] if admin else [])):
         shown(client, path)
-    assert "Submit your first job" in shown(client, "/").text
+    assert "No server takes jobs" in shown(client, "/").text  # a member of a queue is asked to submit
     assert "No server has reported yet" in shown(client, "/cluster").text
     assert "No round has run yet" in shown(client, "/rounds").text
 
