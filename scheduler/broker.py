@@ -26,7 +26,7 @@ from agents.protocol.signing import EXPIRES_AFTER_S, MAX_MESSAGE_BYTES
 log = logging.getLogger(__name__)
 
 WAKE_KEY = "scheduler.wake"
-WAKE_MS = 2_000
+WAKE_MS = 4_000
 TOUCHED_KEY = "scheduler.touched"
 TOUCHED_MOST = 10_000
 # Reports of one server taken at once. Each holds the whole state, so older ones are dropped.

@@ -19,24 +19,28 @@ from scheduler.whatif.worker import SimulationStep
 current_app.steps["worker"].update([EngineStep, SimulationStep, NoticesStep])
 
 # An early round begins so many times as long after the last one as that took: however many changes ask for one, rounds
-# leave most of the machine and of the database to what asks. Less than the bell keeps one asked for (``WAKE_MS``).
-REST = 2.0
-REST_MOST_S = 1.5
+# leave most of the machine and of the database to what asks. Submits wait for longer than what frees GPUs: where many
+# jobs wait a round is dear, and one job more seldom starts. Less than the bell keeps one asked for (``WAKE_MS``).
+REST, REST_MOST_S = 2.0, 1.5
+REST_OF_SUBMITS = 2.0  # times as long
 
 
 class Pace:
     """When the last round ended and how long it took, by a monotonic clock."""
 
     def __init__(self) -> None:
-        self._rested_s = -math.inf
+        self._ended_s, self._took_s = -math.inf, 0.0
 
     def note(self, *, began_s: float, ended_s: float) -> None:
         """Note a round that is over."""
-        self._rested_s = ended_s + min(REST_MOST_S, REST * (ended_s - began_s))
+        self._ended_s, self._took_s = ended_s, ended_s - began_s
 
     def rest_s(self, trigger: str, *, now_s: float) -> float:
         """Return how long a round waits; a regular one does not."""
-        return 0.0 if trigger == "beat" else max(0.0, self._rested_s - now_s)
+        if trigger == "beat":
+            return 0.0
+        times = REST_OF_SUBMITS if trigger == "submit" else 1.0
+        return max(0.0, self._ended_s + times * min(REST_MOST_S, REST * self._took_s) - now_s)
 
 
 # Of each minute, and of each ten seconds: a round on the same worker waits at most so long for it.
