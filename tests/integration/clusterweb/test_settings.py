@@ -54,7 +54,7 @@ def test_commands_reach_the_broker_of_their_state_directory(tmp_path: Path) -> N
     ("url", "backend"),
     [
         ("redis://127.0.0.1:1/0", "clusterweb.shared_cache.SharedCache"),
-        ("", "django.core.cache.backends.locmem.LocMemCache"),
+        ("", "clusterweb.shared_cache.LocalCache"),
     ],
 )
 def test_limits_count_in_the_broker(tmp_path: Path, url: str, backend: str) -> None:
