@@ -7,6 +7,7 @@ reports a new step each second. The two real agents of ``make run`` run nothing:
 """
 
 import contextlib
+import json
 import os
 import tempfile
 import time
@@ -66,7 +67,9 @@ def _measured(servers: int, **environment: str) -> Json:
                 found = _watched(stack)
                 late_s = time.time() - _oldest_report_s(admin)
                 # What starved tells nothing of what it needs.
-                return {**found, "oldest_report_s": round(late_s, 1), "load_1min": round(os.getloadavg()[0], 1)}
+                found |= {"oldest_report_s": round(late_s, 1), "load_1min": round(os.getloadavg()[0], 1)}
+                print(servers, json.dumps(found), flush=True)
+                return found
         finally:
             stack.destroy()
 
