@@ -19,6 +19,7 @@ from typing import Any
 
 import websockets
 
+from benchmarks.bench_pages import measured_apart
 from tests.support.e2e.stack import ROOT, Stack
 
 QUESTION = "Seconds for four variants of a 30,000-job month on this machine, and between two values of progress"
@@ -148,4 +149,16 @@ def run(name: str) -> Json:
     }
 
 
+# Seconds that answers about a live cluster may take, by jobs that wait in it.
+LIVE_TARGETS_S = {"20": {"preview_s": 2.0, "what_if_s": 5.0}, "2000": {"preview_s": 4.0, "why_s": 0.5}}
+
+
+def live(waiting: str) -> Json:
+    """Ask a cluster in which so many jobs wait what a quota would do, why a gang waits, and which policy is best."""
+    with tempfile.TemporaryDirectory(prefix="clusterweb-bench-") as folder:
+        found = measured_apart("benchmarks.support.live_answers", folder, ANSWERS_WAITING=waiting)
+    return {"waiting": int(waiting), "targets": LIVE_TARGETS_S[waiting], **found}
+
+
 PARTS = {name: partial(run, name) for name in VARIANTS}
+PARTS |= {f"live_{waiting}": partial(live, waiting) for waiting in LIVE_TARGETS_S}

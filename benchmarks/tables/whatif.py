@@ -91,7 +91,7 @@ def write(page: Path, name: str, lines: Iterable[str]) -> None:
 def main() -> None:
     """Write both."""
     found = {name: json.loads((RESULTS / f"{name}.json").read_text())["parts"] for name in ("whatif", "estimates")}
-    write(ROOT / "docs" / "performance.md", "what-if", months(found["whatif"]))
+    write(ROOT / "docs" / "performance.md", "what-if", months({name: found["whatif"][name] for name in MONTHS}))
     write(ROOT / "docs" / "what-if.md", "starts", starts(found["estimates"]))
 
 

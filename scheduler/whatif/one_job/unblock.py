@@ -39,6 +39,11 @@ def job_unblockers(user: Actor, job: Job, at: datetime) -> list[UnblockRow]:
 
     Those of one round are kept until the next.
     """
+    return job_unblockers_soon(user, job, at, most_jobs=None) or []
+
+
+def job_unblockers_soon(user: Actor, job: Job, at: datetime, *, most_jobs: int | None) -> list[UnblockRow] | None:
+    """Return ``job_unblockers``; None where they are not known yet and more than ``most_jobs`` jobs make that slow."""
     if job.state != JobState.QUEUED or not isinstance(user, User) or not may_act_on_job(user, job):
         return []
     present = present_read(at)
@@ -47,6 +52,8 @@ def job_unblockers(user: Actor, job: Job, at: datetime) -> list[UnblockRow]:
         return []
     key = f"unblock.{job.pk}.{user.pk}.{present.live.round_number}.{job.event_count}"
     kept: list[UnblockRow] | None = cache.get(key)
+    if kept is None and most_jobs is not None and len(present.tables.jobs) > most_jobs:
+        return None
     if kept is None:
         kept = _found(Question(job=job, spec=JobSpec.parse(job.spec), row=row, present=present, user=user))
         cache.set(key, kept, KEPT_S)

@@ -102,3 +102,14 @@ def test_round_page_counts_what_it_does_not_show(world: World, last_first: list[
     assert "3 jobs got a place that is not free yet" in text
     assert "1 497 jobs wait" in text
     assert "Longer lists are cut; the counts are whole." in text
+
+
+def test_why_page_does_not_wait_for_changes_that_take_seconds_to_try(world: World, last_first: list[Job]) -> None:
+    """With thousands of jobs it asks for them when it is there; without scripts a link does."""
+    path = f"/jobs/J-{last_first[-1].number}/why"
+
+    at_once, asked = (world.browser("member").open(each) for each in (path, f"{path}?offers=1"))
+
+    assert 'data-ask="?offers=1"' in at_once.html
+    assert 'href="?offers=1"' in at_once.html
+    assert "data-ask" not in asked.html

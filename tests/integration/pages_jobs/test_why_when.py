@@ -64,7 +64,7 @@ def test_what_frees_next_is_told_by_the_jobs_that_say_so(world: World) -> None:
 
 def test_when_no_change_helps_the_page_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """For a job that waits; not for one that runs."""
-    monkeypatch.setattr("frontend.pages.jobs.waiting.offers.job_unblockers", lambda user, job, at: [])
+    monkeypatch.setattr("frontend.pages.jobs.waiting.offers.job_unblockers_soon", lambda user, job, at, most_jobs: [])
     assert "No change we tried would end it sooner." in why(world, waiting(world))
     running = job_make(world.vision, state=JobState.RUNNING, owner=world.users["member"])
     assert "No change we tried" not in why(world, running)

@@ -6,8 +6,10 @@ from urllib.parse import urlencode
 from frontend.components.formats import joined
 from frontend.pages.jobs.subject import Subject
 from scheduler.selectors.jobs.reason_rows import UnblockRow
-from scheduler.whatif.one_job.unblock import job_unblockers
+from scheduler.whatif.one_job.unblock import job_unblockers_soon
 
+# With more jobs a page does not wait for it.
+MOST_JOBS_AT_ONCE = 200
 ICONS = {
     "queue": "layers",
     "max_servers": "server",
@@ -29,9 +31,11 @@ class ChangeOffer:
     href: str
 
 
-def offers_of(subject: Subject) -> list[ChangeOffer]:
-    """Return what would start the job now or sooner."""
-    return [_offer(subject, row) for row in job_unblockers(subject.request.user, subject.job, subject.at)]
+def offers_of(subject: Subject) -> list[ChangeOffer] | None:
+    """Return what would start the job now or sooner; None where that takes seconds and the page asks for it later."""
+    most_jobs = None if "offers" in subject.request.GET else MOST_JOBS_AT_ONCE
+    rows = job_unblockers_soon(subject.request.user, subject.job, subject.at, most_jobs=most_jobs)
+    return None if rows is None else [_offer(subject, row) for row in rows]
 
 
 def _offer(subject: Subject, row: UnblockRow) -> ChangeOffer:

@@ -23,7 +23,7 @@ class WhyTab(TypedDict):
     ahead: list[JobAhead]
     ahead_title: str
     estimate: EstimateView | None
-    offers: list[ChangeOffer]
+    offers: list[ChangeOffer] | None
     pieces: list[Piece]
     waited: str
     receipts: list[Receipt]

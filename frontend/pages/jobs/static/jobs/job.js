@@ -137,3 +137,19 @@
   // Times, shares and estimates that no frame carries.
   setInterval(() => { if (document.querySelector('.job-head [data-state="running"]')) Live.refresh(); }, 30000);
 })();
+
+/* Changes that take seconds to try are asked for when the page is there, and again after each refresh. */
+(() => {
+  const ask = async () => {
+    const part = document.querySelector("#why-unblock[data-ask]");
+    if (!part) return;
+    part.setAttribute("aria-busy", "true");
+    const response = await fetch(part.dataset.ask, { headers: { Accept: "text/html" } }).catch(() => null);
+    if (!response?.ok) return;
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    const found = page.getElementById("why-unblock") || page.getElementById("why-no-offer");
+    if (found && document.contains(part)) part.replaceWith(document.adoptNode(found));
+  };
+  document.addEventListener("liverefresh", ask);
+  ask();
+})();
