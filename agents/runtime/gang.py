@@ -148,21 +148,25 @@ class Gang:
             _broken(f"the ranks did not meet at {place.address}:{place.port}", error)
         return self._hand_over(handover)
 
-    def agree(self, wishes: Sequence[bool]) -> list[bool]:
-        """Return which of the wishes any rank has, the same in all ranks. One small all-reduce a boundary.
+    def agree(self, wishes: Sequence[bool], *, may_switch: bool = False) -> list[bool]:
+        """Return which of the wishes any rank has, the same in all ranks. One small all-reduce.
 
-        The same call tells all ranks of a switch, see ``is_switch_due``.
+        Args:
+            wishes: Of this rank.
+            may_switch: After a step, where ranks may join: the same call tells all of a switch, see ``is_switch_due``.
         """
         if self._meeting is None:
             return list(wishes)
         try:
-            due = 0 if self._leader is None else self._leader.due()
+            due = self._leader.due() if self._leader is not None and may_switch else 0
         except RuntimeError as error:
             _broken("the store is gone", error)
         ballot = torch.tensor([*map(int, wishes), due])
         if self.size > 1:
             self._all_reduce(ballot, dist.ReduceOp.MAX)
-        *agreed, self._next_group = ballot.tolist()
+        *agreed, group = ballot.tolist()
+        if may_switch:
+            self._next_group = group
         return [bool(wish) for wish in agreed]
 
     @property

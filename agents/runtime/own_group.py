@@ -43,7 +43,7 @@ class _OwnGroup(Gang):
         """Return the leader's handover, in every rank. The group is there, so nothing is waited for."""
         return self._hand_over(handover)
 
-    def agree(self, wishes: Sequence[bool]) -> list[bool]:
+    def agree(self, wishes: Sequence[bool], *, may_switch: bool = False) -> list[bool]:
         """Return which of the wishes any rank has, the same in all ranks."""
         ballot = torch.tensor([*map(int, wishes)])
         self._all_reduce(ballot, dist.ReduceOp.MAX, self._group)

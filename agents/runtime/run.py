@@ -160,11 +160,11 @@ class Run:
     def poll(self) -> None:
         """Do what is due between two steps without counting one: in an evaluation, or while the training warms up.
 
-        Call it where a checkpoint would be whole, never between ``backward`` and the optimizer's step. In a gang all
-        ranks call it equally often. Before the training begins it begins it; after the last step it does nothing.
+        Never between ``backward`` and the optimizer's step. In a gang all ranks call it equally often in each step, and
+        its size changes after steps alone. It begins a training; after the last step it does nothing.
 
         Raises:
-            SystemExit: With code 75, when the job is asked to stop.
+            SystemExit: As ``boundary``.
         """
         self._begin()
         if not self._is_done():
@@ -190,7 +190,7 @@ class Run:
             self.leave()
         if request == "checkpoint":
             self.checkpoint()
-        if self._gang is not None:
+        if self._gang is not None and is_step:
             self._follow_gang(self._gang)
 
     def _asked(self, *, is_step: bool) -> Request | None:
@@ -202,7 +202,7 @@ class Run:
         request = self._requests.poll()
         if request is None and self._checkpoint_due(now_s, is_step=is_step):
             request = "checkpoint"
-        request = self._agreed(request)
+        request = self._agreed(request, may_switch=is_step)
         return self._park() if request == "park" else request
 
     def report(self, *, loss: SupportsFloat | None) -> None:
@@ -308,13 +308,13 @@ class Run:
     def _say_parked(self) -> None:
         self._reports.send("parked", request=self._requests.newest, step=self._step)
 
-    def _agreed(self, request: Request | None) -> Request | None:
+    def _agreed(self, request: Request | None, *, may_switch: bool = False) -> Request | None:
         """Return what all ranks do at this boundary: the strongest wish that any of them was told."""
         is_stopped = self._stop.received or request == "stop"
         if self._gang is None:
             return "stop" if is_stopped else request
         wishes = [is_stopped, request == "park", request == "checkpoint"]
-        agreed = zip(WISHES, self._gang.agree(wishes), strict=True)
+        agreed = zip(WISHES, self._gang.agree(wishes, may_switch=may_switch), strict=True)
         return next((wish for wish, is_wanted in agreed if is_wanted), None)
 
     def _follow_gang(self, gang: "Gang") -> None:

@@ -51,6 +51,20 @@ def curve(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
     return alone.losses("alone")
 
 
+def test_size_changes_after_steps_alone_where_ranks_poll(gangs: Gangs, curve: list[float]) -> None:
+    """A rank that joins begins with a step: it knows nothing of an evaluation that the others are in."""
+    gang = gangs.start(Training(steps=STEPS, step_s=0.05, polls=5), "first")
+    gang.wait("steps", lambda: len(gang.steps("first")) > 5)
+    gang.share("first", "second")
+    gang.start("second")
+    gang.wait("two ranks", lambda: len(gang.steps("second")) > 5)
+    gang.share("first")
+
+    assert gang.codes() == {"first": 0, "second": EXIT_STOPPED}
+    assert [step["step"] for step in gang.steps("first")] == list(range(STEPS))
+    assert gang.losses("first") == pytest.approx(curve, rel=TOLERANCE)
+
+
 @pytest.mark.parametrize("size", [2, 3])
 def test_ranks_train_as_one_would_with_the_whole_batch(gangs: Gangs, curve: list[float], size: int) -> None:
     """The loss of every step is that of one rank, also where eight rows are split among three."""

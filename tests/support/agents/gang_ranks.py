@@ -43,6 +43,7 @@ class Training:
     batch: int = 8
     step_s: float = 0.0  # until told to hurry
     debounce_s: float = 0.0
+    polls: int = 0  # within each step, as in an evaluation
     start_s: float = 0.0  # of a rank that comes later, as if it had to import much
 
 
@@ -161,3 +162,5 @@ def train(environ: dict[str, str], folder: str, training: Training) -> None:
             entry = {"step": step, "loss": float(loss), "ranks": gang.size, "rows": len(mine), "at_s": began_s}
             record.write(json.dumps(entry) + "\n")
             run.report(loss=loss)
+            for _ in range(training.polls):
+                run.poll()
