@@ -21,6 +21,7 @@ def records_of(columns: Columns, now_s: float, *, num_gpus: int, waits: WaitTime
         num_gpus=columns.num_gpus,
         queue=columns.queue,
         preemptions=columns.preemptions,
+        moves=columns.moves,
         reconfigurations=columns.reconfigurations,
         service_gpu_s=columns.service_gpu_s,
         useful_gpu_s=columns.num_gpus * (columns.run_s - columns.work_s),

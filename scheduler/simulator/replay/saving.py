@@ -20,7 +20,7 @@ from scheduler.simulator.state.world import World
 _COLUMNS = (
     *("since_s", "ready_s", "rate", "held_gpus", "work_s", "attained_gpu_s", "executed_s", "waited_s", "held_at_s"),
     *("service_gpu_s", "queueing_s", "lost_s", "unsaved_s", "first_start_s", "end_s", "next_s", "fail_after_s"),
-    *("attempts", "preemptions", "reconfigurations", "arrived", "ended", "joined_active_s", "left_active_s"),
+    *("attempts", "preemptions", "moves", "reconfigurations", "arrived", "ended", "joined_active_s", "left_active_s"),
     "lent",
 )
 _GIVEN = (

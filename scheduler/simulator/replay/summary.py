@@ -40,6 +40,7 @@ def summarize(outcome: Outcome) -> Summary:
         avg_gpu_occupancy=share(records.service_gpu_s),
         avg_useful_gpu=share(records.useful_gpu_s),
         preemptions=int(records.preemptions.sum()),
+        moves=int(records.moves.sum()),
         avg_rho=_mean(rho),
         p99_rho=_rank(rho, 0.99),
         max_rho=rho[-1] if rho else 0.0,

@@ -91,6 +91,7 @@ def _record_columns(result: Result, prepared: Prepared) -> Columns:
         "jct_s": records.jct_s,
         "queueing_s": records.queueing_s,
         "preemptions": records.preemptions,
+        "moves": records.moves,
         "reconfigurations": records.reconfigurations,
         "attempts": records.attempts,
         "service_gpu_s": records.service_gpu_s,

@@ -47,7 +47,9 @@ class Columns:
         self.unsaved_s = np.zeros(size)
         self.first_start_s, self.end_s, self.next_s = (np.full(size, np.inf) for _ in range(3))
         self.fail_after_s = np.array([job.failures[0].after_s if job.failures else math.inf for job in jobs])
-        self.attempts, self.preemptions, self.reconfigurations = (np.zeros(size, dtype=np.int64) for _ in range(3))
+        self.attempts, self.preemptions, self.moves, self.reconfigurations = (
+            np.zeros(size, dtype=np.int64) for _ in range(4)
+        )
         self.arrived, self.lent = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
         self.ended, self.preemptible = np.zeros(size, dtype=np.bool_), np.ones(size, dtype=np.bool_)
         self.joined_active_s, self.left_active_s = np.zeros(size), np.zeros(size)

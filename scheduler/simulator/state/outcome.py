@@ -19,6 +19,7 @@ class Records:
         num_gpus: (n,) GPUs it asked for.
         queue: (n,) row in the QueueTable.
         preemptions: (n,) times it was stopped or moved.
+        moves: (n,) of these, times it went on at once on other GPUs.
         reconfigurations: (n,) times its number of GPUs was changed while it ran.
         service_gpu_s: (n,) GPU-seconds it held.
         useful_gpu_s: (n,) the work it did and kept, in GPU-seconds at its reference speed.
@@ -36,6 +37,7 @@ class Records:
     num_gpus: IntArray
     queue: IntArray
     preemptions: IntArray
+    moves: IntArray
     reconfigurations: IntArray
     service_gpu_s: FloatArray
     useful_gpu_s: FloatArray
@@ -145,6 +147,7 @@ class Summary(TypedDict):
     avg_gpu_occupancy: float
     avg_useful_gpu: float
     preemptions: int
+    moves: int
     avg_rho: float
     p99_rho: float
     max_rho: float

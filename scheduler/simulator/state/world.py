@@ -272,6 +272,8 @@ class World:
                 columns.settle(row, now_s)
                 if tally:
                     tally.left(row, held[row], now_s)
+            elif row in changes.stopped:  # it was only moved
+                columns.moves[row] += 1
             self._start(row, seats, sum(seat[1] for seat in before[row]) if row in before else 0)
         for row, seats in changes.amended.items():
             columns.settle(row, now_s)

@@ -18,7 +18,7 @@ from tests.support.live.simulations import BUSY, ROOT, SMALL, TRACE, figures, si
 
 PROMISED = {
     *("jobs", "finished", "unfinished", "avg_jct_s", "p50_jct_s", "p95_jct_s", "p99_jct_s", "makespan_s"),
-    *("avg_queueing_s", "avg_gpu_occupancy", "avg_useful_gpu", "preemptions", "avg_rho", "p99_rho", "max_rho"),
+    *("avg_queueing_s", "avg_gpu_occupancy", "avg_useful_gpu", "preemptions", "moves", "avg_rho", "p99_rho", "max_rho"),
     *("jain_index", "rounds", "cpu_s", "peak_rss_bytes", "plan_hash"),
 }
 

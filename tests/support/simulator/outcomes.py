@@ -25,6 +25,7 @@ def records_of(
         "num_gpus": np.array(num_gpus, dtype=np.int64),
         "queue": ints,
         "preemptions": ints,
+        "moves": ints,
         "reconfigurations": ints,
         "service_gpu_s": zeros,
         "useful_gpu_s": zeros,

@@ -87,6 +87,18 @@ def test_the_tiresias_example_step_by_step() -> None:
     assert outcome.records.preemptions.tolist() == [0, 1, 1]
 
 
+def test_a_victim_that_fits_elsewhere_was_moved_and_not_stopped() -> None:
+    """Each job is alone on a server when a gang needs a whole one: the longer goes to the other at once."""
+    gang = replace(_job(20.0, 4, 5.0), max_servers=1)
+    jobs = [_job(0.0, 1, 500.0), _job(0.0, 3, 10.0), _job(1.0, 1, 1000.0), gang]
+    moved = run(jobs, [_gpus(4), _gpus(4)], "srtf").records
+    assert (moved.preemptions.tolist(), moved.moves.tolist()) == ([0, 0, 1, 0], [0, 0, 1, 0])
+    assert moved.queueing_s.tolist() == [0.0] * 4
+
+    stopped = run([_job(0.0, 4, 100.0), gang], [_gpus(4)], "srtf").records
+    assert (stopped.preemptions.tolist(), stopped.moves.tolist()) == ([1, 0], [0, 0])
+
+
 def test_a_promoted_job_begins_again_at_the_top() -> None:
     """Tiresias example C: after 600 s of running and 1200 s of waiting it runs again beside newer jobs."""
     jobs = [_job(0, 1, 10_000.0), *[_job(600.0 * n, 1, 600.0) for n in range(1, 12)]]
