@@ -52,6 +52,18 @@ def test_a_job_scales_and_slows_as_measured() -> None:
     assert locality(job.profile, num_servers=2) == pytest.approx(together / spread)
 
 
+def test_policies_may_choose_from_the_measured_gpus() -> None:
+    """From one GPU to the most at which this batch was measured; a job of unknown scaling keeps what it asks for."""
+    model = pollux_models(PROFILES)["cifar10"]
+    measured = [gpus for gpus in model.together if iteration_s(model, model.together, num_gpus=gpus, batch=128)]
+    [job] = trace_of(HEADER + "c,0,cifar10,2,128\n").jobs
+    assert (job.min_gpus, job.num_gpus, job.max_gpus) == (1, 2, max(measured))
+    assert max(measured) > 2
+
+    for job in read_trace("fixtures/traces/pollux_realistic_1.csv").jobs:
+        assert job.profile.scaling or (job.min_gpus, job.max_gpus) == (job.num_gpus, job.num_gpus)
+
+
 @pytest.mark.parametrize(("name", "count"), [("tuned_1", 160), ("realistic_1", 160), ("double_1", 320)])
 def test_the_workloads_that_ship_are_whole(name: str, count: int) -> None:
     """Every job has a run time."""

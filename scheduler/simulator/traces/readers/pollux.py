@@ -17,7 +17,8 @@ def read(source: Source, profiles: Path) -> Trace:
     """Return the trace; the run time is that of the whole training at the given GPUs and batch, kept fixed.
 
     Source: simulator/workloads of petuum/adaptdl, branch osdi21-artifact. Differs: the system there changes both
-    while the job runs; the numbers of the trace are those of a user who tuned them before.
+    while the job runs; the numbers of the trace are those of a user who tuned them before. A policy that chooses how
+    many GPUs a job gets may choose from those at which this batch was measured.
     """
     models = pollux_models(profiles)
     collected = Collector(format="pollux", file=source.name)
@@ -34,6 +35,8 @@ def read(source: Source, profiles: Path) -> Trace:
             row.refuse("num_replicas", f"GPUs at which {name} was measured with batches of {batch}")
         if (name, num_gpus, batch) not in known:
             known[name, num_gpus, batch] = pollux_profile(model, num_gpus=num_gpus, batch=batch)
+        profile = known[name, num_gpus, batch]
+        measured = [int(gpus) for gpus, _ in profile.scaling] or [num_gpus]
         collected.add(
             line=row.line,
             id=row.text("name"),
@@ -42,7 +45,9 @@ def read(source: Source, profiles: Path) -> Trace:
             num_gpus=num_gpus,
             run_s=model.iterations[batch] * step_s,
             model=name,
-            profile=known[name, num_gpus, batch],
+            profile=profile,
+            min_gpus=min(measured[0], num_gpus),
+            max_gpus=max(measured[-1], num_gpus),
         )
     return collected.trace()
 
