@@ -12,6 +12,7 @@ from typing import TypedDict, cast
 import numpy as np
 
 from benchmarks.bench_sim import CPUS, GPUS, LOAD, MEMORY_BYTES, NUM_SERVERS, ROUND_S, bare_loop_s
+from benchmarks.support.bounds import backlog, cores
 from scheduler.choices import build_config
 from scheduler.core.model.tables import NO_ROW, QueueTable, ServerTable
 from scheduler.simulator.replay.engine import simulate
@@ -87,7 +88,7 @@ def _in_own_process(policy: str, mechanism: str, num_jobs: int) -> ReplayCost:
 
 
 def run(*, num_jobs: int = NUM_JOBS) -> dict[str, object]:
-    """Return all replays, and whether they keep within the target."""
+    """Return all replays, whether they keep within the target, and what a backlog and cores that bind cost."""
     replays = [_in_own_process(policy, mechanism, num_jobs) for mechanism in MECHANISMS for policy in POLICIES]
     worst_s = max(one["cpu_s"] for one in replays)
     return {
@@ -99,6 +100,8 @@ def run(*, num_jobs: int = NUM_JOBS) -> dict[str, object]:
         "worst_cpu_s": worst_s,
         "within_target": worst_s <= TARGET_CPU_S,
         "replays": replays,
+        "backlog": backlog(),
+        "cores": cores(),
     }
 
 
