@@ -13,6 +13,7 @@ _READS: dict[str, tuple[str, str]] = {
     "events": ("events", ""),
     "jobs": ("jobs", "ls"),
     "job": ("jobs/{job}", "get {job}"),
+    "array": ("arrays/{array}", "array get {array}"),
     "queues": ("queues", "quota"),
     "queue": ("queues/{name}", "quota {name}"),
     "cluster": ("servers", "top"),

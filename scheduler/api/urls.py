@@ -6,7 +6,7 @@ from scheduler.api.admin import audit, secrets, settings, shadow, tokens, users,
 from scheduler.api.cluster import gpu_hours, overview, rounds, search, servers
 from scheduler.api.code import views as code
 from scheduler.api.jobs import actions as job_actions
-from scheduler.api.jobs import experiments, profiles, schemas, templates
+from scheduler.api.jobs import arrays, experiments, profiles, schemas, templates
 from scheduler.api.jobs import history as job_history
 from scheduler.api.jobs import logs as job_logs
 from scheduler.api.jobs import spec_import as job_import
@@ -69,6 +69,9 @@ urlpatterns = [
     path("profiles", profiles.Profiles.as_view(), name="api-profiles"),
     path("profiles/<str:fingerprint>", profiles.ProfileDetail.as_view(), name="api-profile"),
     path("profiles/<str:fingerprint>/measure", profiles.ProfileMeasure.as_view(), name="api-profile-measure"),
+    path("arrays/<str:array>", arrays.ArrayRead.as_view(), name="api-array"),
+    path("arrays/<str:array>/cancel", arrays.ArrayCancel.as_view(), name="api-array-cancel"),
+    path("arrays/<str:array>/retry", arrays.ArrayRetry.as_view(), name="api-array-retry"),
     path("experiments", experiments.Experiments.as_view(), name="api-experiments"),
     path("experiments/<str:experiment>", experiments.ExperimentRead.as_view(), name="api-experiment"),
     path("experiments/<str:experiment>/cancel", experiments.ExperimentCancel.as_view(), name="api-experiment-cancel"),

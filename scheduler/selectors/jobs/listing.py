@@ -119,6 +119,8 @@ def job_row(job: Job) -> JobRow:
         "phase": phase_of(job.state, job.wait_reason),
         "wanted": job.wanted,
         "num_gpus": job.num_gpus,
+        "array": "" if job.array_number is None else f"A-{job.array_number}",
+        "array_index": job.array_index,
         "priority": job.priority,
         "step": job.step,
         "total_steps": job.total_steps,

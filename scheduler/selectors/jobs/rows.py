@@ -103,6 +103,8 @@ class JobRow(TypedDict):
     ]
     wanted: Annotated[str, one_of(["run", "suspend", "cancel"]), "What its owner wants."]
     num_gpus: int
+    array: Annotated[str, "A-<number> of its array; empty for a job of its own."]
+    array_index: Annotated[int | None, "Which job of the array it is."]
     priority: int
     step: int | None
     total_steps: int | None

@@ -43,6 +43,7 @@ class CheckedSpec:
         access: The roles of the owner.
         cluster: Its settings when the spec was checked.
         may_queue: How many jobs more the owner may have queued in this queue.
+        again: Number of the array whose failed jobs these are once more; None for new jobs.
     """
 
     spec: JobSpec
@@ -52,6 +53,7 @@ class CheckedSpec:
     queue: Queue
     profile: Profile | None
     may_queue: int
+    again: int | None = None
 
 
 def job_check(*, actor: Actor, data: object) -> JobSpec:

@@ -96,7 +96,7 @@ def _new_jobs(checked: CheckedSpec, *, first: int, profile: Profile | None, at: 
     jobs = []
     for number, index in enumerate(array.indexes, start=first):
         job = _new_job(checked, number=number, profile=profile, at=at, ids=ids)
-        job.array_number, job.array_index, job.array_most = first, index, array.most_at_work
+        job.array_number, job.array_index, job.array_most = checked.again or first, index, array.most_at_work
         job.name = member_name(job.name, index)
         jobs.append(job)
     return jobs

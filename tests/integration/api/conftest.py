@@ -119,7 +119,8 @@ def world_make() -> World:
     experiment = experiment_make(vision, users["member"])
     job = job_make(vision, state=JobState.RUNNING, owner=users["member"], server=server, name="canary-job")
     job.profile = Profile.objects.create(fingerprint="auto-canary", model="python canary.py")
-    job.save(update_fields=["profile"])
+    job.array_number, job.array_index = job.number, 0
+    job.save(update_fields=["profile", "array_number", "array_index"])
     tokens = {
         role: token_create(actor=user, name="kept", scopes=["jobs:read"], expires_at=None, at=at)[0]
         for role, user in users.items()

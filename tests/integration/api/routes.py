@@ -90,6 +90,7 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "fingerprint": "auto-canary",
         "number": 1,
         "experiment": world.experiment.pk,
+        "array": f"A-{world.job.number}",
         "token": world.tokens[role].pk if role in world.tokens else 1,
         "scenario": (world.asking if route.name == "api-scenario-cancel" else world.asked).pk,
         "variant": 0,

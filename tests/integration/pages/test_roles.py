@@ -62,6 +62,8 @@ FORMS: dict[str, dict[str, Any]] = {
     "POST what-if-scenario": {"do": "cancel"},
     "POST what-if-apply": {"variant": "0", "version": "1"},
     "POST experiment-new": EXPERIMENT,
+    "POST array cancel": {"do": "cancel"},
+    "POST array retry": {"do": "retry"},
     "POST secrets": {"do": "set", "name": "comet", "value": "local-0123456789"},
     "POST secrets delete": {"do": "delete", "name": "wandb"},
     "POST queue-secrets": {"do": "set", "name": "comet", "value": "local-0123456789"},

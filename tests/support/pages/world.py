@@ -131,6 +131,7 @@ def page_arguments(world: World, role: str) -> dict[str, Any]:
         "token_id": world.tokens[role].pk if role in world.tokens else 1,
         "scenario": world.asked.pk,
         "experiment": world.experiment.pk,
+        "array": f"A-{world.job.number}",
         "webhook_id": world.webhook.pk,
         "username": "ada",
         "kind": "csv",

@@ -29,6 +29,7 @@ SIGNED_IN: Rights = (SIGN_IN, DOES, DOES, DOES, DOES, DOES)
 IN_QUEUE: Rights = (SIGN_IN, HIDDEN, DOES, DOES, DOES, DOES)
 MEMBERS: Rights = (SIGN_IN, HIDDEN, REFUSED, DOES, DOES, DOES)  # jobs and templates are the member's
 ANY_MEMBER: Rights = (SIGN_IN, DOES, REFUSED, DOES, DOES, DOES)  # of some queue
+OWNS: Rights = (SIGN_IN, HIDDEN, REFUSED, DOES, REFUSED, REFUSED)  # the job is the member's
 LEADS: Rights = (SIGN_IN, HIDDEN, REFUSED, REFUSED, DOES, DOES)
 ADMINS_OF_QUEUE: Rights = (SIGN_IN, HIDDEN, REFUSED, REFUSED, REFUSED, DOES)
 ADMINS: Rights = (SIGN_IN, REFUSED, REFUSED, REFUSED, REFUSED, DOES)
@@ -229,7 +230,10 @@ ROWS = (
     Row("list rounds", SIGNED_IN, Way("get-api-rounds"), Way("GET rounds")),
     Row("see a round", SIGNED_IN, Way("get-api-round"), Way("GET round")),
     Row("list policies", SIGNED_IN, Way("get-api-policies")),
-    # Experiments.
+    # Arrays and experiments.
+    Row("see an array", IN_QUEUE, Way("get-api-array"), Way("GET array")),
+    Row("cancel an array", MEMBERS, Way("post-api-array-cancel"), Way("POST array cancel", does=302)),
+    Row("retry an array", OWNS, Way("post-api-array-retry", does=409), Way("POST array retry", does=302)),
     Row("list experiments", SIGNED_IN, Way("get-api-experiments"), Way("GET experiments")),
     Row("open the form of an experiment", ANY_MEMBER, page=Way("GET experiment-new", refused=404)),
     Row(

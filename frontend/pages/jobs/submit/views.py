@@ -17,6 +17,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from frontend.components.devices import DeviceWord, device_word
+from frontend.components.formats import counted
 from frontend.components.viewer import QUEUE_COOKIE
 from frontend.pages.jobs.subject import found_job
 from frontend.pages.jobs.submit.folder import folder_shown, posted_with_folder
@@ -292,13 +293,16 @@ def _submitted(request: HttpRequest, spec: JobSpec) -> HttpResponse:
 
     def make() -> tuple[int, Json, str]:
         job = job_submit(actor=request.user, spec=spec, at=at, ids=ports.ids)
-        return 201, {"name": job.name, "number": job.number}, resolve_url("job", f"J-{job.number}")
+        if spec.array is not None:
+            key = f"A-{job.number}"
+            return 201, {"name": f"{spec.name}, {counted(spec.num_jobs, 'job')}", "key": key}, resolve_url("array", key)
+        return 201, {"name": job.name, "key": f"J-{job.number}"}, resolve_url("job", f"J-{job.number}")
 
     # The key holds the content: another spec from the same page is another job.
     key = f"{nonce}-{digest}"
     answer = idempotent(user=request.user, route=ROUTE, key=key, body_hash=digest, at=at, make=make)
     words = "was submitted before" if answer.replayed else "is queued"
-    messages.success(request, f"{answer.body['name']} (J-{answer.body['number']}) {words}.")
+    messages.success(request, f"{answer.body['name']} ({answer.body['key']}) {words}.")
     return HttpResponseRedirect(answer.location)
 
 

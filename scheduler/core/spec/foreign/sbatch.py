@@ -5,8 +5,10 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from scheduler.core.spec.array import read_array
 from scheduler.core.spec.foreign.script_lines import (
     OF_SLURM,
+    OF_SLURM_ARRAY,
     OF_SLURM_RANKS,
     OF_SLURM_SERVERS,
     has_srun,
@@ -15,6 +17,7 @@ from scheduler.core.spec.foreign.script_lines import (
 from scheduler.core.spec.foreign.translation import Translation, plain_name
 from scheduler.core.spec.launch import LaunchPer
 from scheduler.core.spec.limits import STOP_SIGNALS
+from scheduler.core.spec.reading import FieldReader
 from scheduler.core.spec.units import format_duration
 
 SCRIPT = "job.sh"
@@ -36,12 +39,19 @@ _ELSEWHERE = {
     "mail-user": "Set notifications on your own page.",
     "mail-type": "Set notifications on your own page.",
     "chdir": "A job runs in a directory of its own; use absolute paths for data.",
-    "array": "Submit one job for each index, or a search as an experiment.",
-    "dependency": "Jobs do not wait for each other; submit it when the other has ended.",
     "constraint": "Servers are chosen by what the job needs, not by features.",
     "nodelist": "Servers are chosen by the scheduler.",
     "exclude": "Servers are chosen by the scheduler; ask an admin to drain a bad one.",
     "exclusive": "A job has its GPUs, cores and memory for itself, not the whole server.",
+}
+
+
+# Kinds of --dependency that have a word here, and why the others have none.
+_UNTIL = {"afterok": "completed", "afternotok": "failed", "afterany": "ended"}
+_NO_DEPENDENCY = {
+    "after": "A job waits until others have ended, not until they have begun.",
+    "aftercorr": "A job of an array waits for the whole other array: depends_on: [A-...: completed].",
+    "singleton": "Jobs of one name do not wait for each other; name the earlier one under depends_on.",
 }
 
 
@@ -84,7 +94,8 @@ def from_sbatch(text: str, *, queue: str) -> Translation:
     gpus = _resources(made, asked)
     per = _launch(made, asked, gpus=gpus, starts_all=has_srun(text))
     names = OF_SLURM | (OF_SLURM_RANKS if per is LaunchPer.GPU else OF_SLURM_SERVERS)
-    told = script_told(made, text, per=per, names=names if per is not LaunchPer.JOB else {})
+    names = (names if per is not LaunchPer.JOB else {}) | (OF_SLURM_ARRAY if "array" in made.spec else {})
+    told = script_told(made, text, per=per, names=names)
     made.spec["files"] = {SCRIPT: told}
     return made
 
@@ -238,6 +249,30 @@ def _export(made: Translation, value: str) -> None:
             made.skip(f"--export={name}", "Your shell's environment is not sent; name the value under env.")
 
 
+def _array(made: Translation, value: str) -> None:
+    reader = FieldReader()
+    array = read_array(reader, value)
+    if array is None:
+        made.skip(f"--array={value}", reader.errors[0].detail)
+    else:
+        made.spec["array"] = array.text
+
+
+def _dependency(made: Translation, value: str) -> None:
+    """Say what ``afterok:12:13,afterany:14`` is here: the numbers are those of jobs of Slurm, not of ours."""
+    for part in re.split(r"[,?]", value):
+        kind, _, jobs = part.partition(":")
+        until = _UNTIL.get(kind)
+        if until is None:
+            made.skip(f"--dependency={part}", _NO_DEPENDENCY.get(kind, f"There is nothing like {kind} here."))
+            continue
+        names = ", ".join(f"J-...: {until}" for _ in jobs.split(":"))
+        why = f"The numbers are those of Slurm. Submit that job here too, then write depends_on: [{names}]."
+        made.skip(f"--dependency={part}", why)
+    if "?" in value:
+        made.skip(f"--dependency={value}", "A job waits for all that it names, not for one of them.")
+
+
 def _name(made: Translation, value: str) -> None:
     made.spec["name"] = plain_name(value, otherwise="sbatch-job")
 
@@ -247,6 +282,8 @@ _DIRECT: dict[str, Callable[[Translation, str], None]] = {
     "time": _time,
     "signal": _signal,
     "export": _export,
+    "array": _array,
+    "dependency": _dependency,
     "requeue": lambda made, value: None,  # what a preempted or failed job does anyway
     "no-requeue": lambda made, value: made.put("retry", "max", 0),
 }

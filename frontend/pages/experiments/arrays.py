@@ -1,0 +1,91 @@
+"""The page of an array: its jobs with their states, cancel all, retry what failed."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from frontend.components.errors import page
+from frontend.components.formats import counted, duration, joined, number
+from frontend.components.viewer import now_utc
+from frontend.pages.experiments.sorting import SortHead, sorted_rows
+from scheduler.core.model.errors import Conflict, SpecInvalid
+from scheduler.ports import live_ports
+from scheduler.selectors.jobs.arrays import ArrayDetail, array_detail, array_jobs
+from scheduler.services.jobs.arrays import array_cancel, array_retry
+
+HEADS = (
+    SortHead(key="index", label="Index", is_number=True),
+    SortHead(key="number", label="Job"),
+    SortHead(key="state", label="State"),
+    SortHead(key="loss", label="Loss", is_number=True),
+    SortHead(key="step", label="Step", is_number=True),
+    SortHead(key="run_s", label="Ran", is_number=True),
+    SortHead(key="gpu_hours", label="GPU time", is_number=True),
+)
+_ENDED = frozenset({"completed", "failed", "cancelled"})
+
+
+@page
+@require_http_methods(["GET", "HEAD", "POST"])
+def array_page(request: HttpRequest, array: str) -> HttpResponseBase:
+    """Show one array; POST cancels its jobs, or tries again those that failed."""
+    if request.method == "POST":
+        return _act(request, array)
+    found = array_jobs(request.user, array)
+    row = array_detail(request.user, found)
+    shown = sorted_rows(row["jobs"], HEADS, request.GET.get("sort", ""))
+    context = {
+        "row": row,
+        "queue_id": found[0].queue_id,
+        "title": _title(row),
+        "jobs": [{**one, "ran": duration(one["run_s"]) if one["run_s"] else ""} for one in shown.rows],
+        "heads": shown.heads,
+        "tiles": _tiles(row),
+        "open_jobs": sum(count for state, count in row["states"].items() if state not in _ENDED),
+        "failed": row["states"].get("failed", 0),
+    }
+    return render(request, "experiments/array.html", context)
+
+
+def _title(row: ArrayDetail) -> str:
+    """Return how far the array is, as a finding."""
+    done, failed = row["states"].get("completed", 0), row["states"].get("failed", 0)
+    if done == row["num_jobs"]:
+        return f"All {number(done)} jobs of {row['name']} completed" if done > 1 else f"{row['name']} completed"
+    rest = f", {number(failed)} failed" if failed else ""
+    return f"{number(done)} of {counted(row['num_jobs'], 'job')} of {row['name']} completed{rest}"
+
+
+def _tiles(row: ArrayDetail) -> list[dict[str, str]]:
+    states, jobs = row["states"], row["jobs"]
+    at_work = sum(states.get(state, 0) for state in ("launching", "running", "parked", "preempting", "suspending"))
+    limit = f"{number(row['most_at_work'])} at once" if row["most_at_work"] else "no limit"
+    losses = [one["loss"] for one in jobs if one["loss"] is not None]
+    return [
+        {"label": "Completed", "value": number(states.get("completed", 0)), "unit": f"of {number(row['num_jobs'])}"},
+        {"label": "At work", "value": number(at_work), "delta": limit},
+        {"label": "Waiting", "value": number(states.get("queued", 0) + states.get("suspended", 0))},
+        {"label": "Failed", "value": number(states.get("failed", 0))},
+        {"label": "Least loss", "value": f"{min(losses):.4g}" if losses else "", "missing": "none yet"},
+        {"label": "GPU time", "value": number(sum(one["gpu_hours"] for one in jobs), 1), "unit": "GPU-h"},
+    ]
+
+
+def _act(request: HttpRequest, array: str) -> HttpResponseBase:
+    before = array_detail(request.user, array_jobs(request.user, array))
+    ports = live_ports()
+    try:
+        if request.POST.get("do") == "retry":
+            array_retry(actor=request.user, key=array, at=now_utc(), ids=ports.ids)
+            messages.success(
+                request, f"{counted(before['states'].get('failed', 0), 'job')} of {before['key']} wait again."
+            )
+        else:
+            array_cancel(actor=request.user, key=array, at=now_utc())
+            messages.success(request, f"The jobs of {before['key']} are cancelled.")
+    except Conflict as error:
+        messages.error(request, str(error))
+    except SpecInvalid as error:
+        messages.error(request, joined([entry.detail for entry in error.errors]))
+    return redirect("array", array=before["key"])
