@@ -41,7 +41,7 @@ def submit(given: Namespace) -> int:
     if _per(job) != "job":
         print(f"Its command starts {_STARTS[_per(job)]}.", file=sys.stderr)
     if not given.wait:
-        show(given, job, f"J-{job['number']}  {job['id']}")
+        show(given, job, f"{job['array'] or 'J-' + str(job['number'])}  {job['id']}")
         return 0
     say(f"J-{job['number']}  {job['id']}")
     _print(client.follow(job))

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from clusterweb.cli import files, foreign, jobs, queues, secrets, sign_in, templates, whatif
+from clusterweb.cli import files, foreign, jobs, queues, secrets, sign_in, sweep, templates, whatif
 from clusterweb.client.errors import CommandError
 
 JOB_HELP = "id, number, or J- and the number"
@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     at = words.index("--") if "--" in words else len(words)
-    if "submit" not in words[:at]:  # of the other verbs, what follows it are arguments as any
+    if not {"submit", "sweep"} & {*words[:at]}:  # of the other verbs, what follows it are arguments as any
         at = len(words)
     given = command_parser().parse_args(words[:at])
     given.words = words[at + 1 :]
@@ -83,6 +83,30 @@ def command_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_many_verbs(
+    verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", shared: argparse.ArgumentParser
+) -> None:
+    verb = verbs.add_parser("sweep", parents=[shared], help="a job of each combination of values")
+    verb.add_argument("spec", help="YAML or JSON file with {name} where a value goes, - or a folder, as for submit")
+    verb.add_argument(
+        "--grid",
+        action="append",
+        required=True,
+        metavar="NAME=VALUES",
+        help='such as lr=0.1,0.01 or seed=1..5 or wd=0..1:0.25 or opt=adam,"a, b"; repeatable',
+    )
+    verb.add_argument("--random", type=int, metavar="N", help="only so many of them, drawn at random, none twice")
+    verb.add_argument("--seed", type=int, default=0, help="of --random (0)")
+    verb.add_argument("--dry-run", action="store_true", help="print the configurations, store nothing")
+    verb.add_argument("--yes", action="store_true", help="do not ask before many jobs are made")
+    verb.set_defaults(run=sweep.sweep, name=None, queue=None, gpus=None)
+
+    verb = verbs.add_parser("array", parents=[shared], help="the jobs of an array together")
+    verb.add_argument("action", choices=sweep.ARRAY_ACTIONS, help="get, cancel all, or retry those that failed")
+    verb.add_argument("array", help="A- and the number of its first job")
+    verb.set_defaults(run=sweep.array)
+
+
 def _add_job_verbs(
     verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", shared: argparse.ArgumentParser
 ) -> None:
@@ -100,6 +124,8 @@ def _add_job_verbs(
     verb.add_argument("--dry-run", action="store_true", help="say where and when it starts, store nothing")
     verb.add_argument("--wait", action="store_true", help="follow its log; exit with the status of the job")
     verb.set_defaults(run=jobs.submit)
+
+    _add_many_verbs(verbs, shared)
 
     verb = verbs.add_parser("import", parents=[shared], help="a job of Slurm, Kubernetes, SkyPilot or dstack as a spec")
     verb.add_argument("file", help="script or YAML file; - for standard input")

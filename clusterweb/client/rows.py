@@ -37,6 +37,7 @@ class JobLine(TypedDict):
     phase: str
     wanted: str
     num_gpus: int
+    array: str
     step: int | None
     total_steps: int | None
     loss: float | None

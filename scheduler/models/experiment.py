@@ -11,6 +11,7 @@ class ExperimentState(models.TextChoices):
     RUNNING = "running", "running"  # its configurations train, or wait for their turn
     FOUND = "found", "found"  # one reached the target
     EXHAUSTED = "exhausted", "exhausted"  # all have ended and none did
+    DONE = "done", "done"  # all have ended; there was no target
     CANCELLED = "cancelled", "cancelled"  # ended by a user
 
 
@@ -26,9 +27,10 @@ class Experiment(models.Model):
     sampler = models.CharField(max_length=10)
     seed = models.PositiveIntegerField(default=0)
     size = models.PositiveIntegerField()  # configurations in all
-    total_steps = models.PositiveBigIntegerField()  # of one configuration, begin to end
-    feedback_steps = models.PositiveBigIntegerField()  # looked at after this many, then twice as many, ...
-    target_loss = models.FloatField()
+    # Of a search for a target; null where all configurations run to their end.
+    total_steps = models.PositiveBigIntegerField(null=True)  # of one configuration, begin to end
+    feedback_steps = models.PositiveBigIntegerField(null=True)  # looked at after this many, then twice as many, ...
+    target_loss = models.FloatField(null=True)
     state = models.CharField(max_length=10, choices=ExperimentState.choices, default=ExperimentState.RUNNING)
     created_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)

@@ -7,6 +7,7 @@ from typing import Any
 from frontend.components.charts import Chart, Json, LegendEntry, layout, line, plain, token
 from frontend.components.formats import number, significant
 from frontend.pages.experiments.words import best_of, is_given_up, loss_of, value_text, values_words
+from scheduler.core.spec.search_space import Parameter, read_space
 from scheduler.selectors.jobs.experiment_rows import ConfigurationRow, ExperimentDetail
 
 _MOST_CURVES = 80
@@ -20,16 +21,17 @@ def curves_chart(experiment: ExperimentDetail) -> Chart:
     shown = sorted(members, key=lambda one: (one["curve"][-1][1], one["number"]))[:_MOST_CURVES]
     best = best_of(members)
     traces = [_curve(one, is_best=best is not None and one["number"] == best["number"]) for one in reversed(shown)]
-    target = float(experiment["target_loss"])
+    target = experiment["target_loss"]
     losses = [point[1] for one in shown for point in one["curve"]]
-    is_log = bool(losses) and min(losses) > 0 and target > 0 and max(losses) > 20 * min(losses)
+    is_log = bool(losses) and min(losses) > 0 and (target is None or target > 0) and max(losses) > 20 * min(losses)
+    dashed = "" if target is None else "; dashed is the target"
     last = max((one["curve"][-1][0] for one in shown), default=1)
-    if shown:
+    if shown and target is not None:
         traces.append(line("target", [0, last], [target, target], color="text", width=1.5, dash="dash"))
     given_up = sum(is_given_up(one) for one in members)
+    told = f", {given_up} of {len(members)} are given up" if target is not None else f" of {len(members)}"
     title = (
-        f"Configuration {best['number']} leads with {significant(best['loss'])}, "
-        f"{given_up} of {len(members)} are given up"
+        f"Configuration {best['number']} leads with {significant(best['loss'])}{told}"
         if best
         else "No configuration has a curve yet"
     )
@@ -37,7 +39,7 @@ def curves_chart(experiment: ExperimentDetail) -> Chart:
     return Chart(
         id="curves",
         title=title,
-        sub=f"Loss by step{', log scale' if is_log else ''}, one line a configuration{rest}; dashed is the target",
+        sub=f"Loss by step{', log scale' if is_log else ''}, one line a configuration{rest}{dashed}",
         figure={
             "data": traces,
             "layout": layout(
@@ -51,7 +53,7 @@ def curves_chart(experiment: ExperimentDetail) -> Chart:
         if shown
         else None,
         empty="Losses appear here once jobs report them.",
-        legend=_legend(),
+        legend=_legend() if target is not None else _legend()[:2],
         table_head=("Configuration", "Steps", "Loss", "Least"),
         table_rows=[
             (
@@ -86,7 +88,7 @@ def _legend() -> tuple[LegendEntry, ...]:
 
 def parallel_chart(experiment: ExperimentDetail) -> Chart:
     """Return parallel coordinates: an axis for each parameter and one for the loss, a line for each configuration."""
-    space: dict[str, Json] = experiment["space"]
+    space: dict[str, Json] = {one.name: _axis(one) for one in read_space(experiment["space"])}
     axes = list(space)[:_MOST_AXES]
     members = [one for one in experiment["members"] if one["loss"] is not None and set(axes) <= set(one["values"])]
     best = best_of(members)
@@ -125,7 +127,8 @@ def parallel_chart(experiment: ExperimentDetail) -> Chart:
     return Chart(
         id="parallel",
         title=f"The best so far has {values_words(best['values'])}" if best else "Nothing to compare yet",
-        sub="One line a configuration through its values to the loss it reported last; dotted lines were given up",
+        sub="One line a configuration through its values to the loss it reported last"
+        + ("; dotted lines were given up" if experiment["target_loss"] is not None else ""),
         figure={"data": traces, "layout": figure} if traces else None,
         empty="Lines appear once configurations report a loss.",
         legend=_legend()[:3],
@@ -136,6 +139,11 @@ def parallel_chart(experiment: ExperimentDetail) -> Chart:
         ],
         height=_HEIGHT,
     )
+
+
+def _axis(one: Parameter) -> Json:
+    """Return a parameter as its axis reads it."""
+    return {"choices": list(one.choices)} if one.choices else {"low": one.low, "high": one.high, "log": one.log}
 
 
 def _place(parameter: Json, value: Any) -> float:  # a number or word of the space

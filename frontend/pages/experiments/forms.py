@@ -9,12 +9,13 @@ from scheduler.selectors.rows import Json
 from scheduler.services.jobs.spec_text import spec_from_text
 
 NUMBERS = {
-    "configurations": ("Configurations", "How many are tried at most."),
-    "total_steps": ("Steps of each", "Mini-batches of one configuration from begin to end."),
-    "feedback_steps": ("First look after", "Steps; looked at again after twice as many, and so on."),
-    "target_loss": ("Target loss", "The search ends when one reports no more than this."),
+    "configurations": ("Configurations", "How many are tried at most. Empty: all of a grid."),
+    "target_loss": ("Target loss", "A search ends when one reports no more than this. Empty: all run to their end."),
+    "total_steps": ("Steps of each", "Of a search: mini-batches of one configuration from begin to end."),
+    "feedback_steps": ("First look after", "Of a search: steps; looked at again after twice as many, and so on."),
     "seed": ("Seed", "Of what is drawn."),
 }
+MAY_BE_EMPTY = ("configurations", "total_steps", "feedback_steps", "target_loss")
 TEXTS = {"job": "Job", "space": "Parameters"}
 
 
@@ -60,7 +61,11 @@ def body_from(fields: Mapping[str, str]) -> Json:
                 for entry in error.errors
             ]
     for name, (label, _) in NUMBERS.items():
-        value = _number(fields.get(name, ""), whole=name != "target_loss")
+        text = fields.get(name, "")
+        if not text.strip() and name in MAY_BE_EMPTY:
+            body[name] = None
+            continue
+        value = _number(text, whole=name != "target_loss")
         if value is None:
             wanted = "a number" if name == "target_loss" else "a whole number"
             errors.append(FieldError(pointer=f"/{name}", code="type", detail=f"{label} must be {wanted}."))

@@ -1,21 +1,26 @@
 """Pages of experiments: the list, the form, and one search with its curves, parameters and verdicts."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from frontend.components.errors import page
-from frontend.components.formats import number, significant
+from frontend.components.formats import duration, number, significant
 from frontend.components.viewer import now_utc
 from frontend.pages.experiments.charts import curves_chart, parallel_chart
 from frontend.pages.experiments.forms import NUMBERS, body_from, field_errors, first_fields
+from frontend.pages.experiments.sorting import SortHead, sorted_rows
 from frontend.pages.experiments.words import (
     SearchVerdict,
     best_of,
     finding,
     goal,
     is_given_up,
+    value_text,
     values_words,
     verdict_of,
 )
@@ -31,11 +36,13 @@ from scheduler.selectors.jobs.experiments import (
     may_end,
     require_experiment,
 )
+from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import queues_submittable
 from scheduler.services.jobs.experiments import experiment_cancel, experiment_submit
 from scheduler.services.jobs.suggestions import SAMPLERS
 
 ON_A_PAGE = 50
+MOST_COLUMNS = 6  # parameters in the table; the charts show more
 
 
 class ConfigurationLine(ConfigurationRow):
@@ -106,14 +113,21 @@ def experiment_page(request: HttpRequest, experiment: str) -> HttpResponseBase:
     members: list[ConfigurationLine] = [
         {**one, "verdict": verdict_of(one, row), "words": values_words(one["values"])} for one in row["members"]
     ]
-    members.sort(key=lambda one: (one["loss"] is None, one["loss"] or 0.0, one["number"]))
+    names = list(row["space"])[:MOST_COLUMNS]
+    flat: list[Json] = [{**one, **{f"value:{name}": one["values"].get(name) for name in names}} for one in members]
+    shown = sorted_rows(flat, _heads(names, is_search=row["target_loss"] is not None), request.GET.get("sort", "loss"))
     context = {
         "experiment": found,
         "row": row,
         "title": finding(row),
         "goal": goal(row),
         "tiles": _tiles(row),
-        "members": members,
+        "members": [
+            {**one, "ran": duration(one["run_s"]), "cells": [value_text(one[f"value:{name}"]) for name in names]}
+            for one in shown.rows
+        ],
+        "heads": shown.heads,
+        "is_search": row["target_loss"] is not None,
         "charts": [curves_chart(row), parallel_chart(row)],
         "is_running": found.state == ExperimentState.RUNNING,
         "may_cancel": found.state == ExperimentState.RUNNING and may_end(request.user, found),
@@ -122,22 +136,51 @@ def experiment_page(request: HttpRequest, experiment: str) -> HttpResponseBase:
     return render(request, "experiments/experiment.html", context)
 
 
+def _heads(names: Sequence[str], *, is_search: bool) -> list[SortHead]:
+    verdict = [SortHead(key="promise", label="Verdict")] if is_search else []
+    return [
+        SortHead(key="number", label="Configuration"),
+        *(SortHead(key=f"value:{name}", label=name, is_number=True) for name in names),
+        *verdict,
+        SortHead(key="loss", label="Loss", is_number=True),
+        SortHead(key="step", label="Step", is_number=True),
+        SortHead(key="run_s", label="Ran", is_number=True),
+        SortHead(key="gpu_hours", label="GPU time", is_number=True),
+        SortHead(key="state", label="Job"),
+    ]
+
+
 def _tiles(row: ExperimentDetail) -> list[dict[str, str]]:
     members = row["members"]
     best = best_of(members)
     ended = sum(is_given_up(one) for one in members)
     promising = sum(one["promise"] == "promising" for one in members)
-    saved = sum(row["total_steps"] - (one["step"] or 0) for one in members if is_given_up(one))
+    total_steps, target = row["total_steps"], row["target_loss"]
+    if total_steps is None or target is None:
+        return _tiles_of_all(row, best)
+    saved = sum(total_steps - (one["step"] or 0) for one in members if is_given_up(one))
     return [
         {
             "label": "Best loss",
             "value": significant(best["loss"]) if best else "",
             "missing": "none yet",
-            "delta": f"target {significant(row['target_loss'])}",
+            "delta": f"target {significant(target)}",
         },
         {"label": "Submitted", "value": number(len(members)), "unit": f"of {number(row['configurations'])}"},
         {"label": "Promising", "value": number(promising), "delta": "a GPU of their own"},
         {"label": "Given up", "value": number(ended), "delta": f"{number(saved)} steps not run" if saved else ""},
+        {"label": "GPU time", "value": number(row["gpu_hours"], 1), "unit": "GPU-h", "delta": "of all its jobs"},
+    ]
+
+
+def _tiles_of_all(row: ExperimentDetail, best: ConfigurationRow | None) -> list[dict[str, str]]:
+    """Return the tiles of an experiment whose configurations all run to their end."""
+    states = Counter(one["state"] for one in row["members"])
+    return [
+        {"label": "Best loss", "value": significant(best["loss"]) if best else "", "missing": "none yet"},
+        {"label": "Submitted", "value": number(len(row["members"])), "unit": f"of {number(row['configurations'])}"},
+        {"label": "Completed", "value": number(states["completed"])},
+        {"label": "Failed", "value": number(states["failed"])},
         {"label": "GPU time", "value": number(row["gpu_hours"], 1), "unit": "GPU-h", "delta": "of all its jobs"},
     ]
 

@@ -46,6 +46,9 @@ def finding(experiment: ExperimentDetail) -> str:
     best = best_of(experiment["members"])
     if best is None:
         return f"No configuration of {experiment['name']} has reported a loss yet"
+    if experiment["target_loss"] is None and experiment["state"] == "done":
+        tried = counted(len(experiment["members"]), "configuration")
+        return f"The best of {tried}: a loss of {significant(best['loss'])} with {values_words(best['values'])}"
     reached = experiment["state"] == "found"
     word = "Found" if reached else "Best so far"
     return f"{word}: a loss of {significant(best['loss'])} with {values_words(best['values'])}"
@@ -53,8 +56,12 @@ def finding(experiment: ExperimentDetail) -> str:
 
 def goal(experiment: ExperimentDetail) -> str:
     """Return how the search stands against its target."""
-    state, target = experiment["state"], significant(experiment["target_loss"])
+    state = experiment["state"]
     tried = f"{experiment['submitted']} of {counted(experiment['configurations'], 'configuration')}"
+    if experiment["target_loss"] is None:
+        ends = {"running": "All run to their end", "done": "All have ended", "cancelled": "It was cancelled"}
+        return f"{ends[state]}. {tried} submitted"
+    target = significant(experiment["target_loss"])
     ends = {
         "running": f"It goes on until one reports a loss of {target} or less. {tried} submitted",
         "found": f"The target was {target}. {tried} submitted",
@@ -71,6 +78,8 @@ def is_given_up(one: ConfigurationRow) -> bool:
 
 def verdict_of(one: ConfigurationRow, experiment: ExperimentDetail) -> SearchVerdict:
     """Return what becomes of a configuration, and why."""
+    if experiment["target_loss"] is None:
+        return _without_target(one, experiment)
     target = significant(experiment["target_loss"])
     chance = f"{percent(one['chance'])} chance to reach {target}" if one["chance"] is not None else ""
     heads = f"Heads for {significant(one['heading_for'])}, {chance}." if chance else ""
@@ -83,13 +92,20 @@ def verdict_of(one: ConfigurationRow, experiment: ExperimentDetail) -> SearchVer
     if one["state"] in TERMINAL:
         return _ended(one, experiment, heads)
     if not chance:
-        why = f"No verdict before its first look, after {number(experiment['feedback_steps'])} steps."
+        why = f"No verdict before its first look, after {number(experiment['feedback_steps'] or 0)} steps."
         return SearchVerdict(word="No verdict yet", tone="mute", icon="clock", why=why)
     if one["promise"] == "promising":
         return SearchVerdict(word="Promising", tone="ok", icon="arrow-up", why=f"{heads} Has a GPU of its own.")
     return SearchVerdict(
         word="Opportunistic", tone="info", icon="rotate-ccw", why=f"{heads} Takes turns on what is left."
     )
+
+
+def _without_target(one: ConfigurationRow, experiment: ExperimentDetail) -> SearchVerdict:
+    """Return how a configuration stands that runs to its end."""
+    if one["state"] in TERMINAL:
+        return _ended(one, experiment, "")
+    return SearchVerdict(word="Runs to its end", tone="info", icon="clock", why="")
 
 
 def _ended(one: ConfigurationRow, experiment: ExperimentDetail, heads: str) -> SearchVerdict:

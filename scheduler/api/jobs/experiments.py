@@ -1,18 +1,21 @@
 """``/experiments``: searches over many configurations of one job."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any, TypedDict
 
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from scheduler.api.http import parameters
 from scheduler.api.http.bodies import Body, read_body
 from scheduler.api.http.documents import document_of, page_of
 from scheduler.api.http.idempotency import once
 from scheduler.api.http.pagination import NEWEST_FIRST, PAGE
 from scheduler.api.http.permissions import READ, WRITE_JOBS
 from scheduler.api.http.view import ApiView
+from scheduler.core.model.errors import FieldError, SpecInvalid
 from scheduler.ports import live_ports
 from scheduler.selectors.jobs.experiment_rows import ConfigurationRow, ExperimentDetail, ExperimentRow
 from scheduler.selectors.jobs.experiments import (
@@ -21,7 +24,9 @@ from scheduler.selectors.jobs.experiments import (
     experiments_visible,
     require_experiment,
 )
-from scheduler.services.jobs.experiments import experiment_cancel, experiment_submit
+from scheduler.selectors.rows import Json
+from scheduler.services.jobs.experiments import experiment_cancel, experiment_check, experiment_submit
+from scheduler.services.jobs.spec_text import spec_from_text
 from scheduler.services.jobs.suggestions import SAMPLERS
 
 EXAMPLE = {
@@ -40,17 +45,44 @@ EXAMPLE = {
 }
 
 
-class ExperimentBody(Body):
-    """A search over configurations of one job."""
+GRID = {
+    "job": {"apiVersion": "v1", "name": "lr", "queue": "vision", "command": ["python", "train.py", "--lr", "{lr}"]},
+    "space": {"lr": "0.1,0.01,0.001"},
+    "sampler": "grid",
+}
 
-    job = serializers.DictField(help_text="Spec of every job, with `{name}` in command and env where parameters go.")
-    space = serializers.DictField(help_text="Parameters by name: `low` and `high` (`log`, `integer`), or `choices`.")
+
+class ExperimentBody(Body):
+    """Configurations of one job: all of a grid, a sample of it, or a search for a target."""
+
+    job = serializers.DictField(
+        default=None,
+        allow_null=True,
+        help_text="Spec of every job, with `{name}` in command and env where parameters go.",
+    )
+    spec = serializers.CharField(default="", allow_blank=True, help_text="The same as text, YAML or JSON.")
+    code = serializers.CharField(default="", allow_blank=True, help_text="Manifest of the sent folder it starts in.")
+    space = serializers.DictField(
+        help_text="Parameters by name: `low` and `high` (`log`, `integer`), `choices`, or text: `0.1,0.01`, `1..5`."
+    )
     sampler = serializers.ChoiceField(choices=list(SAMPLERS), default="random")
     seed = serializers.IntegerField(default=0)
-    configurations = serializers.IntegerField(help_text="How many are tried at most.")
-    total_steps = serializers.IntegerField(help_text="Mini-batches of one configuration from begin to end.")
-    feedback_steps = serializers.IntegerField(help_text="Each is judged after this many, then after twice as many, ...")
-    target_loss = serializers.FloatField(help_text="The search ends when one configuration reports no more than this.")
+    configurations = serializers.IntegerField(
+        default=None, allow_null=True, help_text="How many are tried at most; null for all of a grid."
+    )
+    total_steps = serializers.IntegerField(
+        default=None, allow_null=True, help_text="Of a search: mini-batches of one configuration from begin to end."
+    )
+    feedback_steps = serializers.IntegerField(
+        default=None,
+        allow_null=True,
+        help_text="Of a search: each is judged after this many, then after twice as many, ...",
+    )
+    target_loss = serializers.FloatField(
+        default=None,
+        allow_null=True,
+        help_text="It ends when one configuration reports no more than this; null: all run to their end.",
+    )
 
 
 ExperimentRowDocument = document_of(ExperimentRow)
@@ -62,11 +94,37 @@ ExperimentDocument = document_of(
 ExperimentPage = page_of(ExperimentRowDocument, "ExperimentPage", "A page of experiments.")
 
 
+def _with_job(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body with the job that it gives as it is or as text. Raises SpecInvalid."""
+    data = {name: value for name, value in body.items() if name not in ("spec", "code")}
+    if (body["job"] is None) == (not body["spec"]):
+        detail = "Give job, the spec of every job, or spec, the same as text: one of the two."
+        raise SpecInvalid([FieldError(pointer="/job", code="required", detail=detail)])
+    job = body["job"] if body["spec"] == "" else spec_from_text(body["spec"])
+    if body["code"] and isinstance(job, dict):
+        job = {**job, "code": {"manifest": body["code"]}}
+    return {**data, "job": job}
+
+
+class ConfigurationsRow(TypedDict):
+    """What an experiment would try."""
+
+    count: Annotated[int, "How many configurations."]
+    configurations: Annotated[list[Json], "Their values in order; of tpe the first alone."]
+    command: Annotated[list[str], "Of the first job."]
+
+
+ConfigurationsDocument = document_of(ConfigurationsRow)
+
+
 class Experiments(ApiView):
     """All experiments."""
 
     rules = {"GET": READ, "POST": WRITE_JOBS}
-    query = {"GET": PAGE}
+    query = {
+        "GET": PAGE,
+        "POST": (parameters.flag("dry_run", "Say which configurations there would be, and store nothing."),),
+    }
     repeatable = frozenset({"POST"})
 
     @extend_schema(operation_id="experiment_list", summary="List experiments", responses={200: ExperimentPage})
@@ -78,15 +136,29 @@ class Experiments(ApiView):
         operation_id="experiment_submit",
         summary="Begin an experiment",
         request=ExperimentBody,
-        responses={201: OpenApiResponse(ExperimentDocument, description="Begun; read it at `Location`.")},
-        examples=[OpenApiExample("A search by TPE", EXAMPLE, request_only=True)],
+        responses={
+            201: OpenApiResponse(ExperimentDocument, description="Begun; read it at `Location`."),
+            200: OpenApiResponse(ConfigurationsDocument, description="With `dry_run=true`: what would be tried."),
+        },
+        examples=[
+            OpenApiExample("A search by TPE", EXAMPLE, request_only=True),
+            OpenApiExample("A grid", GRID, request_only=True),
+        ],
     )
     def post(self, request: Request) -> Response:
         """Submit many configurations of one job, which share GPU time by how promising they are.
 
         They take turns, and so give feedback early, where the introspection `slicing` is chosen.
         """
-        data = read_body(request, ExperimentBody)
+        data = _with_job(read_body(request, ExperimentBody))
+        if self.params["dry_run"]:
+            found = experiment_check(actor=request.user, data=data)
+            answer: ConfigurationsRow = {
+                "count": found.size,
+                "configurations": [dict(values) for values in found.configurations()],
+                "command": list(found.first.spec.command),
+            }
+            return Response(answer)
 
         def make() -> tuple[int, Any, str]:
             ports = live_ports()

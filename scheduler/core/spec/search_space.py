@@ -4,15 +4,14 @@ Pure. Which values are tried next is chosen in ``services/jobs/suggestions.py``.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from scheduler.core.model.errors import FieldError, SpecInvalid
+from scheduler.core.spec.value_list import MOST_VALUES, Value, read_values
 
-Value = float | int | str
 MOST_PARAMETERS = 32
-MOST_CHOICES = 64
 _KEYS = frozenset({"low", "high", "log", "integer", "choices"})
 
 
@@ -35,9 +34,20 @@ class Parameter:
     log: bool = False
     integer: bool = False
 
+    @property
+    def values(self) -> tuple[Value, ...] | None:
+        """Return all its values; None where there are too many to count."""
+        if self.choices:
+            return self.choices
+        if not self.integer or self.high - self.low >= MOST_VALUES:
+            return None
+        return tuple(range(int(self.low), int(self.high) + 1))
+
 
 def read_space(data: Any) -> tuple[Parameter, ...]:  # JSON
     """Return the parameters of a space: ``{"lr": {"low": 1e-4, "high": 1, "log": true}, "opt": {"choices": [...]}}``.
+
+    A list alone is its choices, a text is read as ``value_list`` does: ``{"lr": "0.1,0.01", "seed": "1..5"}``.
 
     Raises:
         SpecInvalid: With an entry for every parameter that makes no sense; pointers begin with ``/space``.
@@ -60,13 +70,19 @@ def read_space(data: Any) -> tuple[Parameter, ...]:  # JSON
 def _read(name: str, data: Any) -> Parameter:  # JSON
     if not (name.isidentifier() and len(name) <= 40):
         raise ValueError("is no name: take letters, digits and underscores, at most 40.")
+    if isinstance(data, str):
+        return Parameter(name=name, choices=read_values(data))
+    if isinstance(data, list):
+        data = {"choices": data}
     if not isinstance(data, Mapping) or not set(data) <= _KEYS:
         raise ValueError(f"must be a mapping with some of {', '.join(sorted(_KEYS))}.")
     choices = data.get("choices")
     if choices is not None:
-        is_list = isinstance(choices, list) and 1 <= len(choices) <= MOST_CHOICES and len(data) == 1
+        is_list = isinstance(choices, list) and 1 <= len(choices) <= MOST_VALUES and len(data) == 1
         if not is_list or not all(isinstance(value, str | int | float) for value in choices):
-            raise ValueError(f"takes choices alone: 1 to {MOST_CHOICES} numbers or texts.")
+            raise ValueError(f"takes choices alone: 1 to {MOST_VALUES} numbers or texts.")
+        if len(set(map(str, choices))) < len(choices):
+            raise ValueError("has a choice twice.")
         return Parameter(name=name, choices=tuple(choices))
     low, high = data.get("low"), data.get("high")
     log, integer = data.get("log", False), data.get("integer", False)
@@ -81,6 +97,12 @@ def _read(name: str, data: Any) -> Parameter:  # JSON
     if low >= high or (log and low <= 0) or (integer and (low % 1 or high % 1)):
         raise ValueError("needs low below high; above 0 on a logarithmic scale, whole for whole numbers.")
     return Parameter(name=name, low=float(low), high=float(high), log=log, integer=integer)
+
+
+def unused(space: Sequence[Parameter], spec: Mapping[str, Any]) -> list[str]:  # JSON of a spec
+    """Return the parameters that reach no job: ``{name}`` stands neither in its command nor in its environment."""
+    text = repr([spec.get("command"), spec.get("env")])
+    return [one.name for one in space if f"{{{one.name}}}" not in text]
 
 
 def filled(spec: Mapping[str, Any], values: Mapping[str, Value], *, number: int) -> dict[str, Any]:  # JSON of a spec

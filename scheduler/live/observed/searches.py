@@ -51,7 +51,8 @@ def _step(experiment: Experiment, *, at: datetime) -> int:
     every = list(rows)
     for one in every:
         _note(experiment, one)
-    if any(one.job.loss is not None and one.job.loss <= experiment.target_loss for one in every):
+    target = experiment.target_loss
+    if target is not None and any(one.job.loss is not None and one.job.loss <= target for one in every):
         experiment_end(experiment, state=ExperimentState.FOUND, at=at)
         return 0
     slots = max(1, Gpu.objects.filter(healthy=True, server__state=ServerState.UP).count())
@@ -61,16 +62,17 @@ def _step(experiment: Experiment, *, at: datetime) -> int:
         _look(experiment, live, due, slots=slots, at=at)
     if len(every) < experiment.size:
         # Of TPE at most one unevaluated configuration per GPU, so that later ones learn from earlier ones.
-        is_random = experiment.sampler == "random"
-        return experiment.size if is_random else slots - sum(one.looked_step == 0 for one in live)
+        learns = experiment.sampler == "tpe"
+        return slots - sum(one.looked_step == 0 for one in live) if learns else experiment.size
     if not live and all(one.job.state in TERMINAL for one in every):
-        experiment_end(experiment, state=ExperimentState.EXHAUSTED, at=at)
+        state = ExperimentState.DONE if target is None else ExperimentState.EXHAUSTED
+        experiment_end(experiment, state=state, at=at)
     return 0
 
 
 def _note(experiment: Experiment, one: Configuration) -> None:
     """Add the newest loss to the curve, where the next point is due."""
-    spacing = experiment.feedback_steps / POINTS
+    spacing = (experiment.feedback_steps or 1) / POINTS
     step, loss = one.job.step, one.job.loss
     if step is None or loss is None or len(one.curve) >= CURVE_MOST:
         return
@@ -80,6 +82,8 @@ def _note(experiment: Experiment, one: Configuration) -> None:
 
 
 def _is_due(experiment: Experiment, one: Configuration) -> bool:
+    if experiment.feedback_steps is None or experiment.total_steps is None:
+        return False  # all run to their end
     looks = feedback_times_s(float(experiment.feedback_steps), float(experiment.total_steps))
     later = [at for at in looks if at > one.looked_step]
     return bool(later) and len(one.curve) >= POINTS and (one.job.step or 0) >= later[0]
@@ -109,6 +113,8 @@ def _look(
 
 def _predict(experiment: Experiment, one: Configuration) -> None:
     steps = [step for step, _ in one.curve]  # as the reports came, so not evenly apart
+    assert experiment.total_steps is not None  # only searches look
+    assert experiment.target_loss is not None
     fit = fit_curve(steps, [-loss for _, loss in one.curve])  # the fit is of what rises
     assert fit is not None  # there are enough points
     by_step = experiment.total_steps

@@ -22,6 +22,7 @@ class ConfigurationRow(TypedDict):
     chance: Annotated[float | None, "Of reaching the target; null before the first look."]
     heading_for: Annotated[float | None, "Loss at its end by the fitted curve."]
     gpu_hours: Annotated[float, "Of leases that have ended."]
+    run_s: Annotated[float, "Run time of attempts that have ended, seconds."]
     curve: list[list[float]]
 
 
@@ -37,7 +38,7 @@ class ExperimentRow(TypedDict):
     sampler: str
     configurations: int
     submitted: Annotated[int, "Configurations submitted so far."]
-    target_loss: float
+    target_loss: Annotated[float | None, "null: all configurations run to their end."]
     best_loss: float | None
     created_at: datetime
     ended_at: datetime | None
@@ -48,7 +49,7 @@ class ExperimentDetail(ExperimentRow):
 
     space: Json
     seed: int
-    total_steps: int
-    feedback_steps: int
+    total_steps: int | None
+    feedback_steps: int | None
     gpu_hours: Annotated[float, "Of all its jobs, leases that have ended."]
     members: list[ConfigurationRow]

@@ -71,6 +71,7 @@ def experiment_detail(experiment: Experiment) -> ExperimentDetail:
             "heading_for": one.heading_for,
             "curve": one.curve,
             "gpu_hours": one.job.attained_gpu_s / 3_600,
+            "run_s": one.job.executed_s,
         }
         for one in rows
     ]

@@ -139,7 +139,8 @@ def test_search_beyond_a_limit_is_refused_at_once(slicing: World, setting: str, 
         ({"space": {"limit": {"low": 1, "high": 0}}}, "/space/limit"),
         ({"configurations": 0}, "/configurations"),
         ({"feedback_steps": 100}, "/total_steps"),
-        ({"sampler": "grid"}, "/sampler"),
+        ({"sampler": "grid"}, "/space"),
+        ({"sampler": "bayes"}, "/sampler"),
     ],
 )
 def test_experiment_without_sense_is_refused(slicing: World, changes: dict[str, Any], pointer: str) -> None:
