@@ -11,7 +11,7 @@ from frontend.components.viewer import now_utc
 from frontend.pages.experiments.sorting import SortHead, sorted_rows
 from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.ports import live_ports
-from scheduler.selectors.jobs.arrays import ArrayDetail, array_detail, array_jobs
+from scheduler.selectors.jobs.many.arrays import ArrayDetail, array_detail, array_jobs
 from scheduler.services.jobs.arrays import array_cancel, array_retry
 
 HEADS = (

@@ -14,7 +14,7 @@ from scheduler.api.http.permissions import READ, WRITE_JOBS
 from scheduler.api.http.view import ApiView
 from scheduler.models import Job
 from scheduler.ports import live_ports
-from scheduler.selectors.jobs.arrays import ArrayDetail, ArrayJobRow, array_detail, array_jobs
+from scheduler.selectors.jobs.many.arrays import ArrayDetail, ArrayJobRow, array_detail, array_jobs
 from scheduler.services.jobs.arrays import array_cancel, array_retry
 
 ArrayDocument = document_of(ArrayDetail, "ArrayDocument", jobs=document_of(ArrayJobRow, "ArrayJobDocument"))

@@ -12,7 +12,7 @@ from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.core.model.plan import Evidence
 from scheduler.core.spec.depends_on import dependencies_of
 from scheduler.models import Job
-from scheduler.selectors.jobs.dependencies import OF_THE_MOMENT, WAITS_FOR_OTHERS, others_read, still_open
+from scheduler.selectors.jobs.many.dependencies import OF_THE_MOMENT, WAITS_FOR_OTHERS, others_read, still_open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,10 +22,10 @@ from scheduler.selectors.evidence import (
     names_of,
     wait_sentence,
 )
-from scheduler.selectors.jobs.dependencies import wait_evidence_now
 from scheduler.selectors.jobs.estimates import estimate_error, estimate_of, estimate_row
 from scheduler.selectors.jobs.history import job_timeline
 from scheduler.selectors.jobs.kept import job_kept
+from scheduler.selectors.jobs.many.dependencies import wait_evidence_now
 from scheduler.selectors.jobs.reason_rows import CheckRow, Explanation, JobAhead, PlaceInLine
 from scheduler.selectors.rows import Json
 from scheduler.selectors.times import iso, seconds_between

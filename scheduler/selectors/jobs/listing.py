@@ -16,10 +16,10 @@ from scheduler.models.queue import Role
 from scheduler.selectors.cluster.environments import environment_row
 from scheduler.selectors.events import event_row
 from scheduler.selectors.evidence import ANY_READER, names_of, wait_sentence
-from scheduler.selectors.jobs.dependencies import wait_evidence_now
 from scheduler.selectors.jobs.explain import job_explain, round_of_wait
 from scheduler.selectors.jobs.history import attempt_row, job_events, job_series, job_timeline
 from scheduler.selectors.jobs.kept import job_kept
+from scheduler.selectors.jobs.many.dependencies import wait_evidence_now
 from scheduler.selectors.jobs.restoring import restored_state
 from scheduler.selectors.jobs.rows import Directory, JobAction, JobDetail, JobRow
 from scheduler.selectors.rows import Json

@@ -15,7 +15,7 @@ from scheduler.core.spec.array import JobArray
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job
 from scheduler.notify import request_round
-from scheduler.selectors.jobs.arrays import array_jobs
+from scheduler.selectors.jobs.many.arrays import array_jobs
 from scheduler.selectors.visibility import Actor, access_of, may_act_on_job
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel
 from scheduler.services.jobs.check import spec_check

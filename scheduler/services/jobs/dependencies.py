@@ -1,6 +1,6 @@
 """Jobs that wait for others: what a new one may name, and what the end of the others means for those that wait.
 
-What they wait for is read in ``scheduler/selectors/jobs/dependencies.py``.
+What they wait for is read in ``scheduler/selectors/jobs/many/dependencies.py``.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from scheduler.core.model.errors import FieldError, JobChanged
 from scheduler.core.model.lifecycle import TERMINAL, EndCause, JobState
 from scheduler.core.spec.depends_on import Dependency, Until, Verdict, dependencies_of, dependencies_text
 from scheduler.models import Job
-from scheduler.selectors.jobs.dependencies import WAITS_FOR_OTHERS, Other, others_read
+from scheduler.selectors.jobs.many.dependencies import WAITS_FOR_OTHERS, Other, others_read
 from scheduler.selectors.visibility import Access
 from scheduler.services.jobs.state import BATCH, Move, jobs_transition
 

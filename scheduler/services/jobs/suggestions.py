@@ -6,12 +6,14 @@ Source of TPE: Bergstra et al., "Algorithms for Hyper-Parameter Optimization", N
 """
 
 import math
-import random
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from scheduler.core.spec.search_space import Parameter
 from scheduler.core.spec.value_list import Value
+from scheduler.simulator.draws import Draws
 
 if TYPE_CHECKING:  # it takes a second to load, and only experiments need it
     from optuna.distributions import BaseDistribution
@@ -62,10 +64,14 @@ def grid_size(space: Sequence[Parameter]) -> int | None:
 
 
 def _numbers(size: int, sampler: str, seed: int) -> Sequence[int]:
-    """Return the numbers of configurations in the order in which they are tried."""
+    """Return the numbers of configurations in the order in which they are tried, each once."""
     if sampler == "grid":
         return range(size)
-    return random.Random(seed).sample(range(size), min(size, MOST_DRAWN))  # noqa: S311  (nothing is kept secret)
+    draws = Draws(seed, "configurations")
+    if size <= MOST_DRAWN:
+        return [int(number) for number in draws.order(size)]
+    drawn = (draws.uniform(2 * MOST_DRAWN) * size).astype(np.int64)
+    return list(dict.fromkeys(drawn.tolist()))[:MOST_DRAWN]
 
 
 def _at(space: Sequence[Parameter], number: int) -> dict[str, Value]:

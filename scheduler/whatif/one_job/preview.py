@@ -19,8 +19,8 @@ from scheduler.core.round.hypothetical import PlannedSeat, Said, could_run, most
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Server
 from scheduler.selectors.evidence import Names, job_shown, names_of
-from scheduler.selectors.jobs.dependencies import open_now
 from scheduler.selectors.jobs.estimates import WHY_UNKNOWN
+from scheduler.selectors.jobs.many.dependencies import open_now
 from scheduler.selectors.jobs.reason_rows import JobPreview, PlannedSeatRow, PreemptedJob, SimulatedStart, SizedJob
 from scheduler.selectors.rows import Json
 from scheduler.selectors.times import iso

@@ -8,7 +8,7 @@ from scheduler.core.model.errors import NotFound
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Job
 from scheduler.selectors.evidence import ANY_READER, wait_sentence
-from scheduler.selectors.jobs.dependencies import array_newest
+from scheduler.selectors.jobs.many.dependencies import array_newest
 from scheduler.selectors.rows import Moment, one_of
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, Actor, access_of, may_act_on_job
