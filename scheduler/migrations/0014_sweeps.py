@@ -7,7 +7,7 @@ STATES = ("running", "found", "exhausted", "done", "cancelled")
 
 
 class Migration(migrations.Migration):
-    dependencies = [("scheduler", "0012_wall")]
+    dependencies = [("scheduler", "0013_environments")]
 
     operations = [
         migrations.AlterField("experiment", "total_steps", models.PositiveBigIntegerField(null=True)),
