@@ -7,6 +7,7 @@ Its version begins with ``SIMULATED`` and its devices are called so. A job's sim
 import hashlib
 import json
 import math
+import platform
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 from agents.config import VERSION, AgentConfig
 from agents.files.job_log import segment_name
+from agents.protocol.environments import EnvironmentReport
 from agents.protocol.errors import ProtocolError
 from agents.protocol.messages import (
     SIMULATED,
@@ -121,6 +123,7 @@ class SimulatedServer:
         self._stamp = Stamp(epoch=0, generation=0, sequence=0)
         self._sequence = 0
         self._has_obeyed = True
+        self._environments: tuple[EnvironmentReport, ...] = ()  # ready at once, since nothing is computed
         self._orders: dict[str, AttemptWanted] = {}
         self._attempts: dict[str, SimulatedAttempt] = {}
         self._earlier: dict[str, SimulatedAttempt] = {}  # of before a restart, until a desired state names them
@@ -143,6 +146,9 @@ class SimulatedServer:
             return False
         self._stamp, self._has_obeyed = envelope.stamp, True
         self._orders = {order.attempt_id: order for order in desired.attempts}
+        self._environments = tuple(
+            EnvironmentReport(digest=one.digest, ask=one.ask, state="ready") for one in desired.environments
+        )
         known = self._earlier | self._attempts
         self._log_bytes = {pk: count for pk, count in self._log_bytes.items() if pk in self._orders}
         self._attempts = {pk: known.get(pk) or self._begun(order) for pk, order in self._orders.items()}
@@ -242,6 +248,8 @@ class SimulatedServer:
             used_memory_bytes=int(self._config.memory_bytes * (0.05 + 0.5 * len(used) / self.num_devices)),
             devices=tuple(self._device(index, used.get(index)) for index in range(self.num_devices)),
             attempts=tuple(self._attempt_report(pk, attempt) for pk, attempt in sorted(self._attempts.items())),
+            environments=self._environments,
+            python=platform.python_version(),
         )
 
     def _used(self) -> dict[int, float]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agents.config import AgentConfig
+from agents.protocol.environments import EnvironmentWanted
 from agents.protocol.messages import AttemptReport, AttemptWanted, DesiredState
 from agents.protocol.signing import Stamp, seal
 from agents.simulated.run import message_of
@@ -29,10 +30,10 @@ class Simulated:
         self.server = SimulatedServer(config, self.mail, self.clock, says=log_line(path))
         self.generation = 0
 
-    def send(self, *orders: AttemptWanted) -> bool:
+    def send(self, *orders: AttemptWanted, environments: tuple[EnvironmentWanted, ...] = ()) -> bool:
         """Make these the wanted attempts."""
         self.generation += 1
-        desired = DesiredState(lease_ttl_s=60.0, acknowledged_sequence=0, attempts=orders)
+        desired = DesiredState(lease_ttl_s=60.0, acknowledged_sequence=0, attempts=orders, environments=environments)
         stamp = Stamp(epoch=1, generation=self.generation, sequence=self.generation)
         now_s = self.clock.now().timestamp()
         message = seal(key=KEY, direction="desired", server=SERVER_ID, stamp=stamp, now_s=now_s, body=desired.to_json())
@@ -176,3 +177,13 @@ def test_desired_state_is_found_in_an_item_of_its_queue() -> None:
 
     assert message_of(item.encode()) == "sealed"
     assert message_of(b"nonsense") == ""
+
+
+def test_an_environment_is_there_at_once(simulated: Simulated) -> None:
+    """Nothing is built where nothing is computed, so that no job waits for it."""
+    wants = EnvironmentWanted(digest="a" * 64, ask=3, queue_id=1, kind="requirements", packed="")
+    assert simulated.send(environments=(wants,))
+    simulated.server.send()
+    report = simulated.mail.newest[1]
+    assert report.python
+    assert [(one.digest, one.ask, one.state) for one in report.environments or ()] == [("a" * 64, 3, "ready")]
