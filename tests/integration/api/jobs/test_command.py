@@ -18,6 +18,7 @@ from clusterweb.cli import files
 from clusterweb.cli.main import main
 from clusterweb.cli.text import duration, table
 from clusterweb.client import rows
+from scheduler.api.jobs.logs import LogRow
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job, Queue
 from scheduler.selectors.files import rows as file_rows
@@ -321,6 +322,7 @@ def test_server_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatc
         (rows.JobAnswer, job_rows.JobDetail),
         (rows.AttemptAnswer, job_rows.AttemptRow),
         (rows.Directory, job_rows.Directory),
+        (rows.LogPiece, LogRow),
         (rows.FileLine, file_rows.FileRow),
         (rows.FolderAnswer, file_rows.FolderRow),
         (rows.Check, reason_rows.CheckRow),
