@@ -57,8 +57,9 @@ def trainer_start(
         directory.write_for_job(HOST_FILE, host_file(order.gang.hosts))
     _check_venv(launch)
     places = places_prepare(directory, launch, cache=cache)
-    own = (directory.path, os.path.dirname(resume_path), launch.venv)
-    read = [os.path.realpath(path) for path in own if path]
+    # A path that a spec names opens nothing by itself: an admin opens such a folder for jobs.
+    built = "" if order.venv else launch.venv
+    read = [os.path.realpath(path) for path in (directory.path, os.path.dirname(resume_path), built) if path]
     try:
         plan = ChildPlan(
             argv=order.command,

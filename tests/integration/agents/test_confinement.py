@@ -150,6 +150,23 @@ def apart(act: Callable[[], object]) -> str:
         return file.read().decode()
 
 
+@pytest.mark.parametrize("is_open", [True, False])
+def test_environment_that_a_spec_names_is_read_where_an_admin_opened_its_folder(
+    server: AgentServer, tmp_path: Path, opened: Path, is_open: bool
+) -> None:
+    """Else a member would open any folder that has a ``bin/python``, or a link of the job's own to one."""
+    folder = (opened if is_open else tmp_path) / "venv"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "python").write_text("")
+    (folder / "secret").write_text("of others")
+    order = wanted(("/bin/cat", str(folder / "secret")), venv=str(folder))
+    server.send(order)
+    report = server.wait_phase(order, "ended")
+
+    assert (report.end_cause == "completed") is is_open
+    assert ("of others" in server.log(order)) is is_open
+
+
 def test_link_that_a_job_planted_opens_nothing(tmp_path: Path) -> None:
     """The dataset cache lies where every job may write; a link in its place would lead to the agent's key."""
     (tmp_path / "state").mkdir()
