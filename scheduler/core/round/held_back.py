@@ -28,8 +28,9 @@ def held_rows(snapshot: Snapshot) -> dict[int, Cause]:
         held |= {row: cause for row in waiting if not running[row]}
     begun: list[bool] = np.isfinite(jobs.first_start_s).tolist()
     for array in snapshot.arrays:
+        known = (row_of[number] for number in array.jobs if number in row_of)
         rows = sorted(
-            (row_of[number] for number in array.jobs if row_of.get(number, NO_ROW) not in (NO_ROW, *held)),
+            (row for row in known if row not in held),
             key=lambda row: (not running[row], not begun[row], jobs.job_id[row]),
         )
         room = max(0, array.most - array.outside)

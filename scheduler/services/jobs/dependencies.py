@@ -5,15 +5,15 @@ What they wait for is read in ``scheduler/selectors/jobs/many/dependencies.py``.
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from scheduler.core.model.errors import FieldError, JobChanged
 from scheduler.core.model.lifecycle import TERMINAL, EndCause, JobState
 from scheduler.core.spec.depends_on import Dependency, Until, Verdict, dependencies_of, dependencies_text
 from scheduler.models import Job
-from scheduler.selectors.jobs.many.dependencies import WAITS_FOR_OTHERS, Other, others_read
+from scheduler.selectors.jobs.many.dependencies import WAITS_FOR_OTHERS, Other, Others, others_read
 from scheduler.selectors.visibility import Access
 from scheduler.services.jobs.state import BATCH, Move, jobs_transition
 
@@ -46,28 +46,62 @@ def dependencies_apply(*, at: datetime) -> None:
     jobs = list(waiting)
     if not jobs:
         return
-    others = others_read({one for job in jobs for one in dependencies_of(job.waits_for)}, Job.objects.all())
-    cancels: dict[int, Move] = {}
+    standings = _Standings(
+        others_read({one for job in jobs for one in dependencies_of(job.waits_for)}, Job.objects.all())
+    )
+    cancels: list[Move] = []
     left: dict[tuple[str, str], list[str]] = defaultdict(list)
     for job in jobs:
-        asked = {one: _after_cancels(others[one], cancels) for one in dependencies_of(job.waits_for)}
-        verdicts = {one: one.verdict([other.state for other in asked[one]]) for one in asked}
-        vain = next((one for one in asked if verdicts[one] is Verdict.NEVER), None)
+        asked = {one: standings.of(one) for one in dependencies_of(job.waits_for)}
+        vain = next((one for one in asked if asked[one].verdict is Verdict.NEVER), None)
         if vain is not None:
-            cancels[job.number] = _cancel(job, _vain(vain, asked[vain]))
+            cancels.append(_cancel(job, _vain(vain, asked[vain].others)))
+            standings.cancelled(job.number)
             continue
-        text = dependencies_text(one for one in asked if verdicts[one] is Verdict.OPEN)
+        text = dependencies_text(one for one in asked if asked[one].verdict is Verdict.OPEN)
         if text != job.waits_for:
             left[job.waits_for, text].append(job.pk)
     for (before, after), pks in left.items():
         for start in range(0, len(pks), BATCH):
             Job.objects.filter(pk__in=pks[start : start + BATCH], waits_for=before).update(waits_for=after)
     with contextlib.suppress(JobChanged):  # the next round meets them as they are then
-        jobs_transition(moves=list(cancels.values()), at=at, actor="scheduler", reason="dependency")
+        jobs_transition(moves=cancels, at=at, actor="scheduler", reason="dependency")
 
 
-def _after_cancels(others: Sequence[Other], cancels: Collection[int]) -> Sequence[Other]:
-    return [replace(one, state=JobState.CANCELLED) if one.number in cancels else one for one in others]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    """What has become of one dependency, and of the jobs that it is about."""
+
+    verdict: Verdict
+    others: Sequence[Other]
+
+
+class _Standings:
+    """How dependencies stand, each looked at once: a thousand jobs may wait for the same thousand."""
+
+    def __init__(self, others: Others) -> None:
+        self._others, self._cancelled = others, set[int]()
+        self._found: dict[Dependency, _Standing] = {}
+        self._about: dict[int, list[Dependency]] = defaultdict(list)  # by the number of a job
+        for one, each in others.items():
+            for other in each:
+                self._about[other.number].append(one)
+
+    def of(self, one: Dependency) -> _Standing:
+        """Return how it stands after the cancels so far."""
+        if one not in self._found:
+            others = [
+                replace(other, state=JobState.CANCELLED) if other.number in self._cancelled else other
+                for other in self._others[one]
+            ]
+            self._found[one] = _Standing(verdict=one.verdict([other.state for other in others]), others=others)
+        return self._found[one]
+
+    def cancelled(self, number: int) -> None:
+        """Note that a job is cancelled."""
+        self._cancelled.add(number)
+        for one in self._about.get(number, ()):
+            self._found.pop(one, None)
 
 
 def _cancel(job: Job, why: str) -> Move:

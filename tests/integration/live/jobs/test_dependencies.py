@@ -1,5 +1,6 @@
 """Jobs that wait for others: never a start before the others have ended as asked, and no wait without hope."""
 
+from collections.abc import Collection
 from datetime import timedelta
 
 import pytest
@@ -7,10 +8,12 @@ import pytest
 from scheduler.core.model.errors import SpecInvalid
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.model.plan import WaitReason
+from scheduler.core.spec.depends_on import Dependency, Verdict
 from scheduler.models import Job, Queue
 from scheduler.selectors.jobs.listing import job_detail, job_explain, job_row
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel
 from scheduler.services.jobs.check import job_check_dry
+from scheduler.services.jobs.dependencies import dependencies_apply
 from scheduler.services.jobs.restore import job_restore
 from scheduler.whatif.one_job.preview import job_preview
 from scheduler.whatif.scenarios.past_base import past_base
@@ -187,3 +190,22 @@ def test_a_preview_and_a_past_window_know_of_it(four: World) -> None:
         ([], 0, 0),
         *[([first.number], array.number, 2)] * 3,
     ]
+
+
+def test_what_many_jobs_wait_for_is_looked_at_once(four: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every round does: of a thousand jobs that wait for a thousand that was a million looks, now it is one."""
+    first = four.submit(array="0-9%1")
+    for _ in range(2):
+        four.submit(array="0-9", depends_on=[{f"A-{first.array_number}": "completed"}])
+    looks: list[str] = []
+    verdict = Dependency.verdict
+
+    def counted(one: Dependency, states: Collection[JobState]) -> Verdict:
+        looks.append(one.subject)
+        return verdict(one, states)
+
+    monkeypatch.setattr(Dependency, "verdict", counted)
+
+    dependencies_apply(at=four.clock.now())
+
+    assert looks == [f"A-{first.array_number}"]
