@@ -132,8 +132,7 @@ class Engine:
         self.telemetry.take(server_id, taken.report, job_of, at=at)
         said = taken.report.environments
         if said is not None and self._environments.get(server_id) != said and not applied.is_behind:
-            self.steps.run("environments told", partial(environments_take, server_id, said, at=at), at=at)
-            self._environments[server_id] = said
+            self.steps.run("environments told", partial(self._take_environments, server_id, said, at=at), at=at)
         own = [attempt for attempt in taken.report.attempts if attempt.attempt_id in job_of]
         self.idle.take(own, job_of, now_s=now_s)
         self.frames.measure({job_of[attempt.attempt_id]: job_values(attempt) for attempt in own})
@@ -144,6 +143,10 @@ class Engine:
             if self.watch.may_tell_rejection(attempt_id, now_s=now_s):
                 self.steps.run("odd reports", partial(unusable_tell, attempt_id, odd, at=at), at=at)
         return applied.tell
+
+    def _take_environments(self, server_id: str, said: tuple[EnvironmentReport, ...], *, at: datetime) -> None:
+        environments_take(server_id, said, at=at)
+        self._environments[server_id] = said  # only now: what could not be written is taken from the next report
 
     def tick(self, *, listened_s: float | None = None) -> None:
         """Do what is due: checks each second, renewals and samples by the monotonic clock, rounds by the wall clock.

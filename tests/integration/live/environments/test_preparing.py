@@ -1,11 +1,16 @@
 """From a spec with requirements to a job that runs: built once, on one server, with no GPU held meanwhile."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
+from django.db import OperationalError
 
+from agents.protocol.environments import EnvironmentReport
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.model.plan import WaitReason
+from scheduler.live import engine
 from scheduler.live.environments.reported import environments_take
 from scheduler.models import Event, Job, ServerEnvironment
 from scheduler.models.server import EnvironmentState
@@ -222,3 +227,24 @@ def test_a_running_job_is_left_alone_whatever_is_said_of_its_environment(world: 
     world.pass_time(5)
     assert world.state(job) == JobState.RUNNING
     assert len(world.attempts(job)) == 1
+
+
+def test_what_could_not_be_written_is_taken_from_the_next_report(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock was not free at the one moment when the server first said that it is ready; it says the same again."""
+    _, builds = server(world, "gpu-1")
+    job = submit(world)
+    world.until(lambda: bool(builds.started))
+    world.pass_time(3)
+    refused: list[str] = []
+
+    def locked_once(server_id: str, reports: Sequence[EnvironmentReport], *, at: datetime) -> None:
+        if not refused:
+            refused.append(server_id)
+            raise OperationalError("database is locked")
+        environments_take(server_id, reports, at=at)
+
+    monkeypatch.setattr(engine, "environments_take", locked_once)
+    builds.finish()
+
+    world.until_state(job, JobState.RUNNING)
+    assert refused
