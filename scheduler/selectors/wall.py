@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, TypedDict
 
 from django.conf import settings
-from django.db.models import Sum
+from django.db.models import F, Sum
 
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.model.plan import PreemptRule
@@ -49,7 +49,7 @@ def wall_line(user: Actor, at: datetime, *, most: int) -> WallLine:
     access = access_of(user)
     waiting = job_list(user, JobFilters(states=(JobState.QUEUED,)))
     total = waiting.order_by().aggregate(gpus=Sum("num_gpus"))
-    jobs = list(waiting.order_by("wait_position", "number")[:LOOKED_AT])
+    jobs = list(waiting.order_by(F("wait_position").asc(nulls_last=True), "number")[:LOOKED_AT])
     pks = [job.pk for job in jobs]
     estimates, taken, names = estimates_of(pks), _just_preempted(pks, at), names_of(access)
     rows: list[WallWaiting] = []

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import F, Max
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.operations.start_calibration import bound_s
@@ -82,9 +82,9 @@ class Estimator:
 def estimates_make(cluster: Cluster, *, at: datetime) -> None:
     """Estimate when the waiting jobs start, and close the estimates of jobs that wait no longer."""
     estimates_close(at)
-    waiting = list(
-        Job.objects.filter(state=JobState.QUEUED).order_by("wait_position", "number").values_list("pk", flat=True)
-    )
+    # Jobs that are held back have no place in the order: after all others, which SQLite does not say by itself.
+    place = F("wait_position").asc(nulls_last=True)
+    waiting = list(Job.objects.filter(state=JobState.QUEUED).order_by(place, "number").values_list("pk", flat=True))
     if not waiting:
         return
     found: dict[str, Estimate] = dict.fromkeys(waiting, Estimate(reason="not_offered"))

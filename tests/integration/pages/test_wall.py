@@ -11,7 +11,8 @@ from pytest_django import DjangoAssertNumQueries
 from frontend.components.consumers import _listener
 from scheduler.core.model.errors import NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Event, WallLink
+from scheduler.models import Event, Job, WallLink
+from scheduler.selectors import wall
 from scheduler.services.accounts.walls import wall_link_create, wall_link_revoke
 from tests.integration.api.conftest import World
 from tests.support.rows.factories import job_make, server_make
@@ -136,3 +137,14 @@ def test_the_wall_costs_no_more_queries_with_more_to_show(
         job_make(world.vision, state=JobState.QUEUED)
     with django_assert_max_num_queries(40):
         assert screen.get("/wall").status_code == 200
+
+
+def test_a_large_array_that_is_held_back_hides_no_job_in_line(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs without a place in the order come last where only the first are looked at."""
+    first = job_make(world.vision, state=JobState.QUEUED)
+    Job.objects.update(wait_position=None)
+    Job.objects.filter(pk=first.pk).update(wait_position=1)
+    monkeypatch.setattr(wall, "LOOKED_AT", 1)
+
+    looked_at = wall.wall_line(world.users["admin"], NOW, most=5)["first"]
+    assert [row["number"] for row in looked_at] == [first.number]

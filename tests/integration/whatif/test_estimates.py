@@ -9,6 +9,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job, StartEstimate
 from scheduler.selectors.jobs.estimates import estimate_error, estimate_of, estimate_row
 from scheduler.services.cluster.settings import cluster_row
+from scheduler.whatif.start_times import estimates
 from scheduler.whatif.start_times.estimates import Estimate, Estimator, _keep, estimates_close, estimates_make
 from scheduler.whatif.start_times.smoothing import pooled
 from tests.support.live.ports import memory_ports
@@ -174,3 +175,17 @@ def test_the_last_known_estimate_is_told_where_there_was_no_time_for_another() -
     stored_again.delete()
     stored(job, [3_000.0] * 8, futures=8)
     assert keep("no_history", timedelta(minutes=5)).reason == "no_history"
+
+
+def test_jobs_that_are_held_back_stand_behind_those_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large array has no place in the order; the jobs that have one are estimated, not called far back."""
+    queue, owner = full_cluster()
+    held, first = (job_make(queue, owner=owner, num_gpus=2, total_steps=100, steps_per_s=1.0, step=0) for _ in range(2))
+    Job.objects.filter(pk=held.pk).update(wait_reason="array_limit", wait_position=None)
+    Job.objects.filter(pk=first.pk).update(wait_position=1)
+    monkeypatch.setattr(estimates, "MOST_JOBS", 1)
+
+    estimates_make(cluster_row(), at=NOW)
+
+    assert estimate_row(estimate_of(first))["reason"] == ""
+    assert estimate_row(estimate_of(held))["reason"] == "far_back"
