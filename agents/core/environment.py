@@ -30,6 +30,9 @@ def venv_path(state_dir: str, digest: str, tag: str) -> str:
 
 
 def _may_set(name: str) -> bool:
+    """Return whether a variable of the order reaches the process: no spec names those of an array, orders alone do."""
+    if name.startswith("CLUSTERWEB_ARRAY"):
+        return True
     return not (name.startswith(("CLUSTERWEB_", "LD_")) or name in ("PATH", "PYTHONPATH", "CUDA_VISIBLE_DEVICES"))
 
 

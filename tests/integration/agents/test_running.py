@@ -79,7 +79,8 @@ def test_job_gets_what_was_promised_and_nothing_of_ours(server: AgentServer) -> 
         "'privs':[l for l in open('/proc/self/status') if l.startswith('NoNewPrivs')][0].split()[1],"
         "'fds':sorted(int(n) for n in os.listdir('/proc/self/fd'))}))"
     )
-    order = wanted(script(text), env={"SEED": "7", "OMP_NUM_THREADS": "9"}, files={"data.txt": "some data"})
+    env = {"SEED": "7", "OMP_NUM_THREADS": "9", "CLUSTERWEB_ARRAY_INDEX": "3", "CLUSTERWEB_RESUME_FILE": "/x"}
+    order = wanted(script(text), env=env, files={"data.txt": "some data"})
     os.environ["SECRET_OF_THE_AGENT"] = "x"
     try:
         server.send(order)
@@ -94,6 +95,7 @@ def test_job_gets_what_was_promised_and_nothing_of_ours(server: AgentServer) -> 
     assert said["env"]["CLUSTERWEB_SCRATCH_DIR"] == str(server.config.state_dir / "scratch" / order.attempt_id)
     assert said["file"] == "some data"
     assert said["env"]["SEED"] == "7"
+    assert said["env"]["CLUSTERWEB_ARRAY_INDEX"] == "3"
     assert said["env"]["OMP_NUM_THREADS"] == "9"
     assert said["env"]["CUDA_VISIBLE_DEVICES"] == ""
     assert said["env"]["CLUSTERWEB_ATTEMPT_ID"] == order.attempt_id
