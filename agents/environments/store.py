@@ -93,7 +93,8 @@ class EnvironmentStore:
         self._root.mkdir(parents=True, exist_ok=True, mode=0o711)
         os.chmod(self._root, 0o711)  # noqa: S103  (to be passed through by jobs, not to be listed)
         self.drop(name)
-        os.mkdir(self.path(name), 0o711)
+        os.mkdir(self.path(name))
+        os.chmod(self.path(name), 0o711)  # noqa: S103  (likewise, whatever the umask of the agent)
         with _opened(self.path(name)) as fd:
             write_at(fd, ORDER, json.dumps(order).encode(), durable=False)
 

@@ -342,6 +342,7 @@ raise RuntimeError(said)
         monkeypatch.setenv("UV_FIND_LINKS", str(index.folder))
         index.built("whothing", "1", build="import os; raise RuntimeError(f'{os.getuid()} {os.getgroups()}')")
         index.wheel("smallthing", "1")
+        before = os.umask(0o077)  # as make run has it
         server = AgentServer(open_folder)
         server.config = replace(server.config, own_user=False, confines=True, readable_dirs=(str(index.folder),))
         server.start()
@@ -356,6 +357,7 @@ raise RuntimeError(said)
             assert says(server, small, "import smallthing; print(smallthing.__version__)") == "1"
         finally:
             server.end()
+            os.umask(before)
 
 
 class TestCache:
