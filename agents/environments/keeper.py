@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agents.environments.store import LOCK, EnvironmentStore, Kept
-from agents.protocol.environments import EnvironmentReport, EnvironmentWanted
+from agents.protocol.environments import MOST_ENVIRONMENTS, EnvironmentReport, EnvironmentWanted
 from agents.protocol.errors import Malformed
 from agents.protocol.ports import SpawnRequest
 
@@ -79,15 +79,18 @@ class Keeper:
         self.tag = store.tag
 
     def align(self, wanted: Sequence[EnvironmentWanted], *, in_use: Collection[str]) -> tuple[EnvironmentReport, ...]:
-        """Go on towards what is wanted and return how every environment stands.
+        """Go on towards what is wanted and return how environments stand, as many as a report may hold.
+
+        Those that are wanted come before others, those that were used last before older ones.
 
         Args:
             wanted: What jobs wait for, or will start in.
             in_use: Digests of environments that attempts run in.
         """
-        kept = {one.name: one for one in self._store.kept()}
+        kept = {one.name: one for one in sorted(self._store.kept(), key=lambda one: -one.used_s)}
         names = {self._store.name_of(one.digest): one for one in wanted}
-        reports = [self._unwanted(one, in_use) for name, one in kept.items() if name not in names]
+        unwanted = [self._unwanted(one, in_use) for name, one in kept.items() if name not in names]
+        reports: list[EnvironmentReport | None] = []
         free = MOST_BUILDS - sum(one.is_building for name, one in kept.items() if name in names)
         is_full = self._make_room(kept, names, in_use)
         for name, one in names.items():
@@ -98,7 +101,8 @@ class Keeper:
                 free -= report.state == "building"
             reports.append(report)
         self._store.remove_dropped(budget_s=REMOVAL_S)
-        return tuple(sorted((one for one in reports if one is not None), key=lambda one: one.digest))
+        told = [one for one in (*reports, *unwanted) if one is not None][:MOST_ENVIRONMENTS]
+        return tuple(sorted(told, key=lambda one: one.digest))
 
     def _standing(self, wanted: EnvironmentWanted, found: Kept | None) -> EnvironmentReport | None:
         """Return how a wanted environment stands; None where its build is to be started."""

@@ -1,12 +1,26 @@
 """What an agent reads of uv: lists of packages, sentences, ports; and environments in messages."""
 
+import json
+import os
+from pathlib import Path
+
 import pytest
 
+from agents.environments.keeper import BuildSettings, Keeper
 from agents.environments.pins import entries, pin_of, preferences, to_install
+from agents.environments.store import MADE, ORDER, EnvironmentStore, state_json
 from agents.environments.uv import ports_of, sentence_of, settings_of, tag_of
-from agents.protocol.environments import EnvironmentReport, EnvironmentWanted, files_pack, files_unpack
+from agents.host.process import HostProcesses
+from agents.protocol.environments import (
+    MOST_ENVIRONMENTS,
+    EnvironmentReport,
+    EnvironmentWanted,
+    files_pack,
+    files_unpack,
+)
 from agents.protocol.errors import Malformed
 from agents.protocol.messages import DesiredState
+from agents.protocol.ports import SpawnRequest
 
 DIGEST = "a" * 64
 RESOLVED = """# made by uv
@@ -113,3 +127,28 @@ def test_a_report_that_is_out_of_range_is_refused(changes: dict[str, object]) ->
     assert EnvironmentReport.parse(good).state == "ready"
     with pytest.raises(Malformed):
         EnvironmentReport.parse({**good, **changes})
+
+
+def test_a_server_that_keeps_more_than_a_report_holds_tells_the_wanted_and_the_newest(tmp_path: Path) -> None:
+    """A longer list would be refused with its whole report, and the server be given up for lost."""
+    store = EnvironmentStore(tmp_path, tag="t")
+    digests = [f"{number:064x}" for number in range(MOST_ENVIRONMENTS + 2)]
+    digests = [digest[::-1] for digest in digests]  # folders are named by the first letters
+    for used_s, digest in enumerate(digests, start=1):
+        folder = tmp_path / store.name_of(digest)
+        folder.mkdir()
+        (folder / ORDER).write_text(json.dumps({"digest": digest, "ask": 1, "queue_id": 1, "starts": 1}))
+        (folder / MADE).write_text(json.dumps(state_json(EnvironmentReport(digest=digest, state="ready"))))
+        os.utime(folder / MADE, (used_s, used_s))
+    settings = BuildSettings(uv="", python="", base="", variables={}, timeout_s=1.0, cache_bytes=2**30, first_uid=None)
+    keeper = Keeper(store, settings, builders=HostProcesses(), request=_nothing_is_built)
+    wanted = EnvironmentWanted(digest=digests[0], ask=7, queue_id=1, kind="requirements")
+
+    told = keeper.align([wanted], in_use=())
+
+    assert {one.digest for one in told} == {digests[0], *digests[3:]}
+    assert [one.ask for one in told if one.digest == digests[0]] == [7]
+
+
+def _nothing_is_built(name: str, folder: str) -> SpawnRequest:
+    raise AssertionError(name)
