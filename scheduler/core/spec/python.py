@@ -12,6 +12,7 @@ from scheduler.core.spec.reading import FieldReader, quoted
 KEYS = ("requirements", "lock", "venv")
 PROJECT = "pyproject.toml"  # beside a lock file
 _OPTION = re.compile(r"-{1,2}[A-Za-z][A-Za-z-]*")
+_FOLDER = re.compile(r"(?:[^@]*@\s*)?(?:[./~]|(?:\w+\+)?file:)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +88,13 @@ def requirements_problem(text: str, *, path: str) -> str:
     Options are refused: which index is used is the admin's to say, and no other file comes along. So are packages that
     are folders: what is in them is not part of what names the environment.
     """
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), start=1):  # uv skips this mark as well
         words = line.split("#", 1)[0].strip() if not line.strip().startswith("#") else ""
         where = f"Line {number} of {path}"
         if option := _OPTION.match(words):
             which = "Which index is used is set by the admin of the servers. " if "index" in option[0] else ""
             return f"{where} is an option ({option[0]}). {which}Write one package a line and nothing else."
-        if words.startswith((".", "/", "file:")) or "@ file:" in words or "@ ." in words:
+        if _FOLDER.match(words):
             return f"{where} is a folder or file ({words[:60]}). Name packages of the index, or of an https address."
     return ""
 

@@ -77,6 +77,13 @@ def test_each_bad_value_is_one_entry_at_its_field(python: Any, pointer: str, cod
         ("-e .\n", "(-e)"),
         ("./libs/ours\n", "is a folder or file"),
         ("ours @ file:///srv/ours\n", "is a folder or file"),
+        ("ours @file:///srv/ours\n", "is a folder or file"),
+        ("ours[all]@  FILE:///srv/ours\n", "is a folder or file"),
+        ("ours @ git+file:///srv/ours\n", "is a folder or file"),
+        ("ours @ /srv/ours\n", "is a folder or file"),
+        ("~/ours\n", "is a folder or file"),
+        ("\ufeff--index-url https://x\n", "(--index-url)"),
+        ("ours @ git+https://git@example.org/ours.git@v1\ntimm~=1.0\n", ""),
     ],
 )
 def test_what_a_requirements_file_may_not_ask(text: str, words: str) -> None:
