@@ -31,7 +31,7 @@ PACKED_CHARS = 2**20  # most of all of them in a message
 TAIL_CHARS = 3000  # of the end of a build's log in a report
 MOST_ENVIRONMENTS = 256  # in one message
 PYTHON = re.compile(r"[0-9][0-9A-Za-z.+]{0,30}")
-_UNPACKED_BYTES = 4 * FILE_BYTES
+_UNPACKED_BYTES = 13 * FILE_BYTES  # two files whose characters are all escaped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -181,7 +181,7 @@ def _environments(rows: Sequence[ServerEnvironment]) -> Iterator[EnvironmentWant
     for row in rows[:MOST_ENVIRONMENTS]:
         packed = "" if row.state == EnvironmentState.READY else files_pack(row.environment.files)
         packed_chars += len(packed)
-        if packed_chars <= PACKED_CHARS:  # else when those before it are built
+        if not packed or packed_chars <= PACKED_CHARS:  # else when those before it are built
             yield EnvironmentWanted(
                 digest=row.environment_id,
                 ask=row.pk,

@@ -3,6 +3,7 @@
 import difflib
 from functools import lru_cache
 
+from agents.protocol.environments import PACKED_CHARS, files_pack
 from scheduler.core.model.errors import FieldError
 from scheduler.core.spec.limits import ENVIRONMENT_FILE_BYTES
 from scheduler.core.spec.python import PROJECT, requirements_problem
@@ -12,6 +13,8 @@ from scheduler.core.spec.units import format_size
 from scheduler.services.code.store import blob_path, manifest_read
 
 CONTENTS_KEPT = 32  # of files of sent folders, which never change
+# So few bytes fit into a message whatever they are: not even escaped and packed they take more.
+SURELY_FITS_BYTES = PACKED_CHARS // 9
 
 
 class FileRefused(Exception):
@@ -45,7 +48,18 @@ def environment_files(spec: JobSpec) -> dict[str, str]:
     files = {name: _text(spec, path) for name, path in python.paths.items()}
     if python.requirements and (problem := requirements_problem(files["requirements.txt"], path=python.requirements)):
         raise FileRefused("option", problem)
+    if not _fits(tuple(files.items())):
+        detail = f"{' and '.join(python.paths.values())} take too much, also when they are packed. List fewer packages."
+        raise FileRefused("length", detail)
     return files
+
+
+@lru_cache(maxsize=4)  # jobs of an array have the same
+def _fits(files: tuple[tuple[str, str], ...]) -> bool:
+    """Return whether files can be sent to a server: hashes of a lock file hardly get smaller when they are packed."""
+    if sum(len(text.encode()) for _, text in files) <= SURELY_FITS_BYTES:
+        return True
+    return len(files_pack(dict(files))) <= PACKED_CHARS
 
 
 def _text(spec: JobSpec, path: str) -> str:

@@ -1,5 +1,6 @@
 """From a spec with requirements to a job that runs: built once, on one server, with no GPU held meanwhile."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -7,13 +8,17 @@ from datetime import datetime
 import pytest
 from django.db import OperationalError
 
-from agents.protocol.environments import EnvironmentReport
+from agents.protocol.environments import FILES_OF, EnvironmentReport, files_pack, files_unpack
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.model.plan import WaitReason
+from scheduler.core.spec.limits import ENVIRONMENT_FILE_BYTES
+from scheduler.core.spec.spec import JobSpec
 from scheduler.live import engine
 from scheduler.live.environments.reported import environments_take
-from scheduler.models import Event, Job, ServerEnvironment
+from scheduler.live.rounds.desired import _environments
+from scheduler.models import Environment, Event, Job, ServerEnvironment
 from scheduler.models.server import EnvironmentState
+from scheduler.services.environments.files import environment_errors
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_suspend
 from scheduler.services.jobs.change import job_change
 from tests.support.live.environments import FakeEnvironments
@@ -248,3 +253,31 @@ def test_what_could_not_be_written_is_taken_from_the_next_report(world: World, m
 
     world.until_state(job, JobState.RUNNING)
     assert refused
+
+
+def test_files_that_no_message_holds_are_refused_at_the_door_and_all_others_arrive() -> None:
+    """Else their job would wait for a build that nothing asks for, and those that were submitted later with it."""
+    spec = JobSpec.parse(
+        {"apiVersion": "v1", "name": "a", "queue": "q", "command": ["true"], "python": {"lock": "uv.lock"}}
+    )
+    hashes = "\n".join(hashlib.sha256(b"%d" % number).hexdigest() for number in range(16_000))
+    for text, codes in ((hashes, ["length"]), ("\u00e9" * (ENVIRONMENT_FILE_BYTES // 2), []), ("x" * 2_000, [])):
+        files = dict.fromkeys(FILES_OF["lock"], text)
+        assert [error.code for error in environment_errors(replace(spec, files=files))] == codes
+        assert codes or files_unpack(files_pack(files), "lock") == files
+
+
+def test_what_is_ready_stays_wanted_while_the_files_of_others_do_not_fit() -> None:
+    """Else the server would take it for one that no job needs."""
+    text = "\n".join(hashlib.sha256(b"%d" % number).hexdigest() for number in range(12_000))
+    rows = [
+        ServerEnvironment(
+            pk=ask,
+            state=state,
+            environment=Environment(
+                pk=f"{ask}" * 64, queue_id=1, kind="requirements", files={"requirements.txt": text}
+            ),
+        )
+        for ask, state in enumerate((EnvironmentState.ASKED, EnvironmentState.ASKED, EnvironmentState.READY), start=1)
+    ]
+    assert [one.ask for one in _environments(rows)] == [1, 3]
