@@ -31,7 +31,10 @@ RANK = parameters.integer(
 )
 OFFSET = parameters.integer("offset", "Begin at this byte of the log instead of near its end.")
 
-NOT_STARTED = LogChunk(start_offset=0, end_offset=0, text="", truncated=False, reason="The job has not started yet.")
+NOT_STARTED, NEVER_STARTED = (
+    LogChunk(start_offset=0, end_offset=0, text="", truncated=False, reason=reason)
+    for reason in ("The job has not started yet.", "It never started, so there is no log.")
+)
 
 
 class LogRow(TypedDict):
@@ -80,7 +83,7 @@ class JobLogs(ApiView):
         attempt = require_attempt(found, self.params["attempt"])
         offset, rank = self.params["offset"], self.params["rank"]
         if attempt is None:
-            chunk = NOT_STARTED
+            chunk = NOT_STARTED if found.ended_at is None else NEVER_STARTED
         elif offset is None:
             chunk = log_tail(attempt, lines=self.params["tail"], rank=rank)
         else:

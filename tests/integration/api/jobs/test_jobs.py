@@ -262,12 +262,17 @@ def test_log_of_each_process_is_read_by_its_number(world: World, settings: Any) 
 def test_log_of_a_job_that_has_not_started_says_so(world: World) -> None:
     """Nothing to read is an answer with a reason, not an error."""
     job = job_make(world.vision)
+    over = job_make(world.vision, state=JobState.CANCELLED)
 
     body = world.client("viewer").get(f"/api/v1/jobs/{job.pk}/logs").json()
+    ended = world.client("viewer").get(f"/api/v1/jobs/{over.pk}/logs").json()
 
     assert body["text"] == ""
     assert body["attempt"] is None
-    assert body["reason"]
+    assert (body["reason"], ended["reason"]) == (
+        "The job has not started yet.",
+        "It never started, so there is no log.",
+    )
 
 
 def test_receipt_names_no_job_of_another_queue(world: World) -> None:
