@@ -20,9 +20,10 @@ ANOTHER_QUEUE = "another queue"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """Names of the queues that one reader may see, by row."""
+    """Names that one reader may see: of queues, by row, and whether of the jobs that others wait for."""
 
     queues: Mapping[int, str]
+    jobs: bool = True
 
     def named(self, evidence: Json, *, own_queue: Queue) -> Json:
         """Return the evidence of a job of ``own_queue`` with names in place of ids."""
@@ -32,10 +33,10 @@ class Names:
             named["queue"] = known.get(evidence["queue_id"], f"A queue above {own_queue.name}")
         if "other_queue_id" in evidence:
             named["other_queue"] = known.get(evidence["other_queue_id"], ANOTHER_QUEUE)
-        if (
-            evidence.get("job_queue_id", own_queue.pk) not in known
-        ):  # what it waits for is none of the reader's business
+        is_known = evidence.get("job_queue_id", own_queue.pk) in known
+        if not is_known:  # what it waits for is none of the reader's business
             named.pop("job_state", None)
+        if "job" in named and not (is_known and self.jobs):
             named["job"] = str(named["job"]).partition(" ")[0]
         if isinstance(evidence.get("cause"), str):
             named["cause"] = evidence["cause"].replace("_", " ")

@@ -3,6 +3,7 @@
 All else on the wall is read by the selectors of the overview. Nothing here names a person.
 """
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, TypedDict
 
@@ -44,14 +45,18 @@ class WallLine(TypedDict):
     first: Annotated[list[WallWaiting], "Those that start first; unknown times last."]
 
 
-def wall_line(user: Actor, at: datetime, *, most: int) -> WallLine:
-    """Return the jobs that wait, those that start first in front, by a fixed number of queries."""
+def wall_line(user: Actor, at: datetime, *, most: int, names: bool = True) -> WallLine:
+    """Return the jobs that wait, those that start first in front, by a fixed number of queries.
+
+    ``names``: whether a sentence may name the job that another one waits for.
+    """
     access = access_of(user)
     waiting = job_list(user, JobFilters(states=(JobState.QUEUED,)))
     total = waiting.order_by().aggregate(gpus=Sum("num_gpus"))
     jobs = list(waiting.order_by(F("wait_position").asc(nulls_last=True), "number")[:LOOKED_AT])
     pks = [job.pk for job in jobs]
-    estimates, taken, names = estimates_of(pks), _just_preempted(pks, at), names_of(access)
+    estimates, taken = estimates_of(pks), _just_preempted(pks, at)
+    known = replace(names_of(access), jobs=names)
     rows: list[WallWaiting] = []
     for job in jobs:
         estimate = estimates.get(job.pk)
@@ -64,7 +69,7 @@ def wall_line(user: Actor, at: datetime, *, most: int) -> WallLine:
                 "color_slot": job.queue.color_slot,
                 "num_gpus": job.num_gpus,
                 "starts_at": estimate["p50_at"] if estimate else None,
-                "sentence": wait_sentence(job, names),
+                "sentence": wait_sentence(job, known),
                 "preempted_rule": rule,
                 "preempted_by_queue": by_queue,
             }

@@ -75,7 +75,7 @@ def _context(request: HttpRequest, reader: Reader, now: datetime) -> dict[str, o
     frame, rows = cluster_now(now), gpu_map(user)
     device = device_word(server["device_kind"] for server in frame["servers"])
     servers = wall_servers(rows)
-    line = wall_line(user, now, most=LINE)
+    line = wall_line(user, now, most=LINE, names=reader.names)
     events = [row for row in feed(user, FEED_READ) if words.is_news(row)][:NEWS]
     news = words.news_of(events, names=reader.names)
     recent = now - timedelta(seconds=2 * settings.ROUND_S)

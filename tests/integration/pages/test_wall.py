@@ -11,6 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 from frontend.components.consumers import _listener
 from scheduler.core.model.errors import NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.plan import WaitReason
 from scheduler.models import Event, Job, WallLink
 from scheduler.selectors import wall
 from scheduler.services.accounts.walls import wall_link_create, wall_link_revoke
@@ -50,11 +51,25 @@ def test_a_screen_reads_the_wall_and_nothing_else(world: World) -> None:
 
 def test_jobs_are_named_where_the_admin_allowed_it(world: World) -> None:
     """Else only their queue is told."""
-    job_make(world.vision, state=JobState.QUEUED, name="secret-plan")
+    job_make(
+        world.vision,
+        state=JobState.QUEUED,
+        name="secret-plan",
+        wait_reason=WaitReason.DEPENDENCY,
+        wait_evidence={
+            "job": "J-1 secret-base",
+            "until": "completed",
+            "job_state": "running",
+            "job_queue_id": world.vision.pk,
+        },
+    )
 
-    assert "secret-plan" in screen_of(link_of(world, names=True)[1]).get("/wall").content.decode()
+    shown = screen_of(link_of(world, names=True)[1]).get("/wall").content.decode()
+    assert "secret-plan" in shown
+    assert "when J-1 secret-base has completed" in shown
     hidden = screen_of(link_of(world)[1]).get("/wall").content.decode()
     assert "secret-plan" not in hidden
+    assert "when J-1 has completed" in hidden
     assert "canary-job" not in hidden
     assert "a job of vision" in hidden
 
