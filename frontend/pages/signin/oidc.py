@@ -31,6 +31,7 @@ from frontend.components.viewer import now_utc
 from scheduler.core.model.errors import NotAllowed
 from scheduler.selectors.rows import Json
 from scheduler.services.accounts.identities import IdTokenClaims, identity_sign_in, strongest
+from scheduler.services.accounts.walls import wall_session_end
 
 log = logging.getLogger(__name__)
 
@@ -155,6 +156,7 @@ def _signed_in(request: HttpRequest, oidc: Oidc, own: tuple[str, str, str] | Non
         return _refuse(request, "The provider's answer does not hold. Begin again.", error)
     except (requests.RequestException, ValueError, RuntimeError, KeyError, TypeError) as error:
         return _refuse(request, "The sign-in provider does not answer as it should. Try again.", error)
+    wall_session_end(request.session)
     login(request, user, backend="django.contrib.auth.backends.ModelBackend")
     return redirect((own and own[2]) or resolve_url(settings.LOGIN_REDIRECT_URL))
 

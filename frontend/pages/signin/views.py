@@ -23,6 +23,7 @@ from scheduler.selectors.accounts.notices import NOTICES, OF_A_JOB
 from scheduler.selectors.accounts.webhooks import mail_notices
 from scheduler.services.accounts.tokens import token_create, token_revoke
 from scheduler.services.accounts.users import password_change, sign_in_record
+from scheduler.services.accounts.walls import wall_session_end
 from scheduler.services.accounts.webhooks import mail_choose
 
 YEAR_S = 31_536_000
@@ -52,6 +53,7 @@ class SignIn(LoginView):
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         self._failures().forget()
+        wall_session_end(self.request.session)
         sign_in_record(user=form.get_user(), by="password", at=now_utc())
         return super().form_valid(form)
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.contrib.sessions.backends.base import SessionBase
 from django.db import transaction
 
 from scheduler.core.model.errors import NotFound
@@ -78,6 +79,12 @@ def wall_link_of_session(session: Mapping[str, Any]) -> WallLink | None:
     """Return the live link that a session was given for."""
     pk = session.get(SESSION_KEY)
     return _live(pk=pk) if isinstance(pk, int) else None
+
+
+def wall_session_end(session: SessionBase) -> None:
+    """End the session of a screen where a person signs in: theirs lasts as long as any other, and not a year."""
+    if SESSION_KEY in session:
+        session.flush()
 
 
 def wall_link_used(link: WallLink, *, at: datetime) -> None:

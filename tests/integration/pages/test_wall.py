@@ -2,9 +2,11 @@
 
 import re
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
@@ -14,7 +16,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.models import Event, Job, WallLink
 from scheduler.selectors import wall
-from scheduler.services.accounts.walls import wall_link_create, wall_link_revoke
+from scheduler.services.accounts.walls import SESSION_KEY, wall_link_create, wall_link_revoke
 from tests.integration.api.conftest import World
 from tests.support.rows.factories import job_make, server_make
 
@@ -97,6 +99,22 @@ def test_revoking_makes_screens_dark(world: World) -> None:
     assert screen.get("/wall").status_code == 302
     assert _listener(key, ["cluster"]) is None
     assert Client().post("/wall/open", {"code": code}).status_code == 422
+
+
+def test_a_person_who_signs_in_at_a_screen_has_a_session_like_any_other(world: World, settings: Any) -> None:
+    """Not one of a year, as the screen had, nor one that opens the wall after the sign-out."""
+    screen = screen_of(link_of(world)[1])
+    of_screen = screen.session.session_key
+    member = world.users["member"]
+    member.set_password("a-long-enough-one")
+    member.save()
+
+    answer = screen.post("/sign-in", {"username": member.username, "password": "a-long-enough-one"})
+
+    assert answer.status_code == 302
+    assert screen.session.get_expiry_age() == settings.SESSION_COOKIE_AGE
+    assert SESSION_KEY not in screen.session
+    assert not Session.objects.filter(pk=of_screen).exists()
 
 
 def test_a_link_ends_with_its_maker(world: World) -> None:
