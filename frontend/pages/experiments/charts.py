@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from frontend.components.charts import Chart, Json, LegendEntry, layout, line, plain, token
-from frontend.components.formats import number, significant
+from frontend.components.formats import counted, number, significant
 from frontend.pages.experiments.words import best_of, is_given_up, loss_of, value_text, values_words
 from scheduler.core.spec.search_space import Parameter, read_space
 from scheduler.selectors.jobs.experiment_rows import ConfigurationRow, ExperimentDetail
@@ -13,6 +13,9 @@ from scheduler.selectors.jobs.experiment_rows import ConfigurationRow, Experimen
 _MOST_CURVES = 80
 _MOST_AXES = 8
 _HEIGHT = 280
+_LOSS_PX = 52
+_MOST_LETTERS = 56  # of words on all axes together
+_MOST_VALUES = 3  # in a title
 
 
 def curves_chart(experiment: ExperimentDetail) -> Chart:
@@ -29,7 +32,7 @@ def curves_chart(experiment: ExperimentDetail) -> Chart:
     if shown and target is not None:
         traces.append(line("target", [0, last], [target, target], color="text", width=1.5, dash="dash"))
     given_up = sum(is_given_up(one) for one in members)
-    told = f", {given_up} of {len(members)} are given up" if target is not None else f" of {len(members)}"
+    told = f", {given_up} of {len(members)} are given up" if target is not None else ""
     title = (
         f"Configuration {best['number']} leads with {significant(best['loss'])}{told}"
         if best
@@ -107,31 +110,33 @@ def parallel_chart(experiment: ExperimentDetail) -> Chart:
         trace = line(words, list(range(len(places))), places, color=color, width=width, dash=dash)
         traces.append(trace | {"hovertemplate": "%{fullData.name}<extra></extra>"})
     notes, stems = [], []
+    letters = _MOST_LETTERS // max(1, len(axes))
     for at, name in enumerate(axes):
-        notes += [_tick(at, place, text) for place, text in _ticks(space[name])]
+        notes += [_tick(at, place, text) for place, text in _ticks(space[name], letters)]
         stems.append(_stem(at))
     if members:
         notes += [_tick(len(axes), place, significant(low + place * (high - low))) for place in (0.0, 0.5, 1.0)]
         stems.append(_stem(len(axes)))
     x: Json = {
         "tickvals": list(range(len(axes) + 1)),
-        "ticktext": [*(plain(name) for name in axes), "loss"],
-        "range": [-0.15, len(axes) + 0.35],
+        "ticktext": _in_two_lines([*(plain(_cut(name, letters + 4)) for name in axes), "loss"]),
+        "tickangle": 0,
+        "range": [-0.15, len(axes) + 0.05],
         "showline": False,
         "side": "top",
     }
     y: Json = {"range": [-0.06, 1.06], "showgrid": False, "showticklabels": False}
     more: Json = {"shapes": stems, "annotations": notes, "hovermode": "closest"}
     figure = layout(height=_HEIGHT, left=24, x=x, y=y, **more)
-    figure["margin"] |= {"t": 28, "b": 12}
+    figure["margin"] |= {"t": 40, "b": 12, "r": _LOSS_PX}  # right of the last axis stand its losses
     return Chart(
         id="parallel",
-        title=f"The best so far has {values_words(best['values'])}" if best else "Nothing to compare yet",
+        title=f"The best so far has {_few(best['values'])}" if best else "Nothing to compare yet",
         sub="One line a configuration through its values to the loss it reported last"
         + ("; dotted lines were given up" if experiment["target_loss"] is not None else ""),
         figure={"data": traces, "layout": figure} if traces else None,
         empty="Lines appear once configurations report a loss.",
-        legend=_legend()[:3],
+        legend=_legend()[: 2 if experiment["target_loss"] is None else 3],
         table_head=("Configuration", *axes, "Loss"),
         table_rows=[
             (str(one["number"]), *(value_text(one["values"][name]) for name in axes), significant(one["loss"]))
@@ -139,6 +144,23 @@ def parallel_chart(experiment: ExperimentDetail) -> Chart:
         ],
         height=_HEIGHT,
     )
+
+
+def _few(values: Json) -> str:
+    """Return the first values of a configuration, and how many more there are."""
+    more = len(values) - _MOST_VALUES
+    shown = values_words(dict(list(values.items())[:_MOST_VALUES]))
+    return f"{shown} and {counted(more, 'more value')}" if more > 0 else shown
+
+
+def _in_two_lines(names: Sequence[str]) -> list[str]:
+    """Return the heads of axes so that neighbours stand in different lines and each has twice the room."""
+    return [f"{name}<br>" if at % 2 else f"<br>{name}" for at, name in enumerate(names)]
+
+
+def _cut(text: str, most: int) -> str:
+    """Return a word as it has room beside an axis; the table has all of it."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _axis(one: Parameter) -> Json:
@@ -157,10 +179,10 @@ def _place(parameter: Json, value: Any) -> float:  # a number or word of the spa
     return (found - low) / (high - low) if high > low else 0.5
 
 
-def _ticks(parameter: Json) -> list[tuple[float, str]]:
+def _ticks(parameter: Json, letters: int) -> list[tuple[float, str]]:
     choices: Sequence[object] | None = parameter.get("choices")
     if choices:
-        return [(_place(parameter, choice), plain(value_text(choice))) for choice in choices[:12]]
+        return [(_place(parameter, choice), plain(_cut(value_text(choice), letters))) for choice in choices[:12]]
     low, high = float(parameter["low"]), float(parameter["high"])
     middle = math.sqrt(low * high) if parameter.get("log") else (low + high) / 2
     return [(0.0, f"{low:.3g}"), (0.5, f"{middle:.3g}"), (1.0, f"{high:.3g}")]

@@ -11,9 +11,12 @@ from scheduler.services.jobs.spec_text import spec_from_text
 NUMBERS = {
     "configurations": ("Configurations", "How many are tried at most. Empty: all of a grid."),
     "target_loss": ("Target loss", "A search ends when one reports no more than this. Empty: all run to their end."),
-    "total_steps": ("Steps of each", "Of a search: mini-batches of one configuration from begin to end."),
-    "feedback_steps": ("First look after", "Of a search: steps; looked at again after twice as many, and so on."),
-    "seed": ("Seed", "Of what is drawn."),
+    "total_steps": ("Steps of each", "Of a search: steps that one configuration trains in all."),
+    "feedback_steps": (
+        "First look after",
+        "Of a search: steps before the first verdict; each later one after twice as many.",
+    ),
+    "seed": ("Seed", "The same seed draws the same configurations."),
 }
 MAY_BE_EMPTY = ("configurations", "total_steps", "feedback_steps", "target_loss")
 TEXTS = {"job": "Job", "space": "Parameters"}

@@ -1,7 +1,7 @@
 """Pages of experiments: the list, the form, and one search with its curves, parameters and verdicts."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -114,8 +114,11 @@ def experiment_page(request: HttpRequest, experiment: str) -> HttpResponseBase:
         {**one, "verdict": verdict_of(one, row), "words": values_words(one["values"])} for one in row["members"]
     ]
     names = list(row["space"])[:MOST_COLUMNS]
+    numeric = {name for name in names if not any(isinstance(one["values"].get(name), str) for one in members)}
     flat: list[Json] = [{**one, **{f"value:{name}": one["values"].get(name) for name in names}} for one in members]
-    shown = sorted_rows(flat, _heads(names, is_search=row["target_loss"] is not None), request.GET.get("sort", "loss"))
+    shown = sorted_rows(
+        flat, _heads(names, numeric, is_search=row["target_loss"] is not None), request.GET.get("sort", "loss")
+    )
     context = {
         "experiment": found,
         "row": row,
@@ -123,10 +126,15 @@ def experiment_page(request: HttpRequest, experiment: str) -> HttpResponseBase:
         "goal": goal(row),
         "tiles": _tiles(row),
         "members": [
-            {**one, "ran": duration(one["run_s"]), "cells": [value_text(one[f"value:{name}"]) for name in names]}
+            {
+                **one,
+                "ran": duration(one["run_s"]),
+                "cells": [{"text": value_text(one[f"value:{name}"]), "is_number": name in numeric} for name in names],
+            }
             for one in shown.rows
         ],
         "heads": shown.heads,
+        "told": sum(one["loss"] is not None for one in members),
         "is_search": row["target_loss"] is not None,
         "charts": [curves_chart(row), parallel_chart(row)],
         "is_running": found.state == ExperimentState.RUNNING,
@@ -136,11 +144,11 @@ def experiment_page(request: HttpRequest, experiment: str) -> HttpResponseBase:
     return render(request, "experiments/experiment.html", context)
 
 
-def _heads(names: Sequence[str], *, is_search: bool) -> list[SortHead]:
+def _heads(names: Sequence[str], numeric: Collection[str], *, is_search: bool) -> list[SortHead]:
     verdict = [SortHead(key="promise", label="Verdict")] if is_search else []
     return [
         SortHead(key="number", label="Configuration"),
-        *(SortHead(key=f"value:{name}", label=name, is_number=True) for name in names),
+        *(SortHead(key=f"value:{name}", label=name, is_number=name in numeric) for name in names),
         *verdict,
         SortHead(key="loss", label="Loss", is_number=True),
         SortHead(key="step", label="Step", is_number=True),

@@ -115,5 +115,5 @@ def _ended(one: ConfigurationRow, experiment: ExperimentDetail, heads: str) -> S
     if one["state"] == "failed":
         return SearchVerdict(word="Failed", tone="bad", icon="x", why="Its job failed; the log says why.")
     reason = {"found": "Ended because another one reached the target.", "cancelled": "The search was cancelled."}
-    why = reason.get(experiment["state"], "Somebody cancelled its job.")
+    why = reason.get(experiment["state"], "Its job was cancelled.")
     return SearchVerdict(word="Ended", tone="mute", icon="ban", why=f"{why} {heads}".strip())
