@@ -60,7 +60,7 @@ def _title(row: ArrayDetail) -> str:
 def _tiles(row: ArrayDetail) -> list[dict[str, str]]:
     states, jobs = row["states"], row["jobs"]
     at_work = sum(states.get(state, 0) for state in ("launching", "running", "parked", "preempting", "suspending"))
-    limit = f"{number(row['most_at_work'])} at once" if row["most_at_work"] else "no limit"
+    limit = f"{number(row['most_at_work'])} at most" if row["most_at_work"] else "no limit"
     losses = [one["loss"] for one in jobs if one["loss"] is not None]
     return [
         {"label": "Completed", "value": number(states.get("completed", 0)), "unit": f"of {number(row['num_jobs'])}"},
