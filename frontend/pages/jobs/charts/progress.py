@@ -149,12 +149,15 @@ def granted_bytes(subject: Subject) -> int | None:
 
 def _past_tiles(subject: Subject) -> list[Tile]:
     detail = subject.detail
-    times = [("ran", "Ran", detail["executed_s"], "not yet"), ("waited", "Waited", waited_s(subject), "not at all")]
+    yet = "never" if subject.is_over else "not yet"
+    times = [("ran", "Ran", detail["executed_s"], yet), ("waited", "Waited", waited_s(subject), "not at all")]
     made = [_time_tile(*given) for given in times]
     attained_s = detail["attained_gpu_s"]
     held = rough(attained_s) if attained_s >= 1 else ("under 1", "s") if attained_s else ("", "")
     unit = f"{subject.device.one} {held[1]}"
-    made.append(Tile(id="held", label="Held", value=held[0], unit=unit, missing="nothing yet"))
+    made.append(
+        Tile(id="held", label="Held", value=held[0], unit=unit, missing="nothing" if subject.is_over else "nothing yet")
+    )
     times_preempted = detail["preemptions"]
     unit = "time" if times_preempted == 1 else "times"
     made.append(

@@ -156,6 +156,6 @@ def _cost(subject: Subject, started: datetime, newest: Seen | None) -> tuple[str
     stays = f"{counted(survey.all.files, 'file')} in $CLUSTERWEB_JOB_DIR stay, {data_size(survey.all.num_bytes)}."
     if not survey.is_whole:
         stays = "What lies in $CLUSTERWEB_JOB_DIR stays."
-    ends = "What it did since the newest of them is lost." if is_saved else "It has saved none since it started."
+    ends = "What it did since the newest of them is lost." if is_saved else "It has saved no file since it started."
     title = f"A preemption costs up to {duration(whole_s(max(1.0, since_s)))}"
     return title, f"It starts the command anew. {f'{stays} ' if survey.all.files else ''}{ends}"

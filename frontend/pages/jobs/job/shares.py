@@ -71,7 +71,7 @@ def _held(subject: Subject, attempt: AttemptRow) -> Holdings:
     ]
     return Holdings(
         title=_finding(more_cpus, more_memory),
-        sub="What it is given, beside an equal part of its server for each GPU",
+        sub=f"What it is given, beside an equal part of its server for each {subject.device.one}",
         pairs=pairs,
     )
 
@@ -100,7 +100,7 @@ def _finding(more_cpus: float, more_memory: float) -> str:
     if more_cpus >= SAME_CORES:
         return f"Has {_plural_cores(more_cpus)} more than its share"
     if more_cpus <= -SAME_CORES:
-        return f"Has {_plural_cores(-more_cpus)} less than its share"
+        return f"Has {_plural_cores(-more_cpus)} fewer than its share"
     if abs(more_memory) >= SAME_BYTES:
         return f"Has {data_size(abs(more_memory))} {'more' if more_memory > 0 else 'less'} than its share"
     return "Resources, compared with an equal split"

@@ -112,7 +112,7 @@ class SpecForm(forms.Form):
     max_gpus = _line(
         "At most", "It may grow to so many while they are free.", inputmode="numeric", placeholder="as asked"
     )
-    max_servers = _line("Servers", "On as many its GPUs may be.", inputmode="numeric", placeholder="1")
+    max_servers = _line("Servers", "Its GPUs may be on so many.", inputmode="numeric", placeholder="1")
     launch = forms.CharField(
         label="Start its command",
         required=False,

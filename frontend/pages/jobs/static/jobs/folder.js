@@ -201,7 +201,9 @@
     part("choose").hidden = true;
     part("hint").textContent = "This page came by plain http, so the browser may not read folders. Choose a zip or tar below.";
   } else if (!code.value) {
-    part("hint").textContent = "Drop a folder anywhere on this page, or run clusterweb submit . in it.";
+    const command = document.createElement("code");
+    command.textContent = "clusterweb submit .";
+    part("hint").replaceChildren("Drop a folder anywhere on this page, or run ", command, " in it.");
   }
   part("choose").addEventListener("click", () => part("input").click());
   part("input").addEventListener("change", (event) => {
