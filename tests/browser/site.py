@@ -51,10 +51,11 @@ class Site:
 
 def pages_to_look_at(*, empty: bool) -> list[str]:
     """Return the names of the pages that an admin can read; of an empty cluster those that need nothing."""
+    from tests.support.pages.scenes import SCENES
     from tests.support.pages.world import tab_names
     from tests.support.roles.matrix import PAGES
 
-    found = []
+    found = [] if empty else [*SCENES]
     for name, pattern in page_patterns().items():
         status = PAGES.get(f"GET {name}", (200,))[-1]
         is_page = (status == 200 or name in WITHOUT_SIGN_IN) and name not in NO_PAGE
@@ -98,6 +99,7 @@ def main(kind: str, folder: Path) -> None:
     from django.core.wsgi import get_wsgi_application
     from django.test import Client
 
+    from tests.support.pages.scenes import scene_paths
     from tests.support.pages.world import full_world, page_paths, page_paths_of_nothing
     from tests.support.rows.factories import user_make
 
@@ -110,7 +112,7 @@ def main(kind: str, folder: Path) -> None:
         user, paths = user_make("ada", admin=True), page_paths_of_nothing()
     else:
         world = full_world(folder)
-        user, paths = world.users["admin"], page_paths(world, "admin")
+        user, paths = world.users["admin"], page_paths(world, "admin") | scene_paths(world)
     client = Client()
     client.force_login(user)
     cookie = client.cookies[settings.SESSION_COOKIE_NAME]
