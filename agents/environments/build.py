@@ -35,6 +35,7 @@ LARGEST_FILE_BYTES = 16 * 2**30
 TELL_EVERY_S = 0.5
 # Packages of one call of uv: it fetches them at the same time, and what is done can be counted between two calls.
 BATCH = 4
+READS_AT_ONCE = 4  # of output, before the time is looked at again: what is built may print without an end
 NICE = 10
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 # What is importable at the end of the path: the agent's own packages, behind those of the environment.
@@ -194,8 +195,8 @@ class Build:
             ended, status = _waited(pid)
             select.select([read_fd], [], [], 0.0 if ended else TELL_EVERY_S / 2)
             with contextlib.suppress(BlockingIOError):
-                while data := os.read(read_fd, 65536):
-                    *whole, rest = (rest + data).split(b"\n")
+                for _ in range(READS_AT_ONCE):
+                    *whole, rest = (rest + os.read(read_fd, 65536)).split(b"\n")
                     for line in whole:
                         lines.append(line.decode(errors="replace"))
                         self._say(lines[-1])

@@ -210,8 +210,11 @@ class TestFailure:
         assert "brokenthing" in failed.detail
         assert "no compiler for sm_90" in failed.tail
 
-    def test_a_build_that_takes_too_long_is_ended(self, tmp_path: Path, index: Index) -> None:
-        index.built("slowthing", "1", build="import time; time.sleep(3600)")
+    @pytest.mark.parametrize("does", ["time.sleep(3600)", "FLOOD"])
+    def test_a_build_that_takes_too_long_is_ended(self, tmp_path: Path, index: Index, does: str) -> None:
+        """Also one that prints without an end, past uv, which keeps the output of builds to itself."""
+        flood = "out = open(f'/proc/{os.getppid()}/fd/1', 'wb', buffering=0)\nwhile True: out.write(b'x\\n' * 30_000)"
+        index.built("slowthing", "1", build=f"import os, time\n{does.replace('FLOOD', flood)}")
         server = AgentServer(tmp_path)
         server.config = replace(server.config, environment_build_s=3.0)
         server.start()
