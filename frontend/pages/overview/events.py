@@ -13,6 +13,7 @@ from scheduler.selectors.cluster.changes import events_since
 
 MOST = 200
 SPAN = timedelta(days=1)
+OLDEST = timedelta(days=36_500)  # before that a time may have no date in the reader's zone
 
 
 @require_safe
@@ -33,4 +34,4 @@ def _since(text: str, now: datetime) -> datetime:
         given = datetime.fromisoformat(text)
     except ValueError:
         return now - SPAN
-    return given if given.tzinfo is not None and given <= now else now - SPAN
+    return given if given.tzinfo is not None and timedelta() <= now - given < OLDEST else now - SPAN
