@@ -196,8 +196,8 @@ def test_bytes_that_are_no_text_do_not_break_the_page(world: World) -> None:
 
 
 def test_the_overview_shows_the_last_lines(world: World) -> None:
-    """A glance, and a link to the whole."""
-    job = running(world)
+    """A glance, and a link to the whole, where the job's progress is what tells most."""
+    job = job_in(world, JobState.RUNNING, step=40)
     log_write(newest_attempt(job), "".join(f"line {index}\n" for index in range(1, 101)))
     page = world.browser("member").open(f"/jobs/J-{job.number}")
 
