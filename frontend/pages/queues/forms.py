@@ -43,7 +43,7 @@ class QuotaForm(ReasonedForm):
     max_gpus = forms.IntegerField(
         min_value=0, required=False, label="At most", help_text="Borrowing included. Empty: no limit."
     )
-    weight = forms.FloatField(min_value=0.01, help_text="Larger gets more of the GPUs that belong to no quota.")
+    weight = forms.FloatField(min_value=0.01, help_text="Larger gets more of what belongs to no quota.")
     may_borrow = forms.BooleanField(required=False, label="May borrow what others do not use")
     field_order = ("quota_gpus", "max_gpus", "weight", "may_borrow", "reason")
 
