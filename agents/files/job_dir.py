@@ -6,8 +6,9 @@
     jobs/<job>/attempt-<e>-<n>  mark of the attempt that holds the directory (``job_hold.py``); ours
 
 Several servers may begin at once, as the ranks of a gang do, and each may stop at any point. So what is laid in is made
-aside; the first ``laid.json``, an exclusive create, says which of the makings counts; and whoever finds that one still
-aside moves it into its place. After that nothing is ever laid in again: what the job changed or deleted stays so.
+aside; the first ``laid.json``, an exclusive create, says which of the makings counts; and any server that finds that
+one still aside moves it into its place. After that nothing is ever laid in again: what the job changed or deleted stays
+so.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Removes sent folders that no job needs, contents that no folder holds, and what never arrived whole.
 
-A pass may stop anywhere. Contents are removed while their rows are locked, and whoever sends a folder locks the rows of
-its contents before it relies on their files: so a folder that is kept has all its contents.
+A pass may stop anywhere. Contents are removed while their rows are locked, and a request that sends a folder locks the
+rows of its contents before it relies on their files: so a folder that is kept has all its contents.
 """
 
 import shutil
