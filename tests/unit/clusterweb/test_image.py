@@ -7,7 +7,7 @@ import pytest
 
 from clusterweb.config.env import BASE_DIR
 
-PRODUCT = ("agents", "clusterweb", "frontend", "scheduler", "fixtures/costs", "fixtures/profiles")
+PRODUCT = ("agents", "clusterweb", "clusterweb_runtime", "frontend", "scheduler", "fixtures/costs", "fixtures/profiles")
 FILES = ("requirements.txt", "pyproject.toml", "manage.py")
 
 

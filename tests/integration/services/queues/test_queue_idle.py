@@ -64,7 +64,7 @@ def test_form_takes_times_as_people_write_them(client: Client) -> None:
     assert client.post("/queues/vision?tab=quota", {**form, "idle-after": "2h"}).status_code == 302
     page = client.get("/queues/vision?tab=quota").content.decode().replace("\N{NO-BREAK SPACE}", " ")
     assert 'value="2h"' in page
-    assert "suspends jobs that use no GPU for 2 h" in page
+    assert "suspend jobs that use no GPU for 2 h" in page
     late = client.post("/queues/vision?tab=quota", {**form, "idle-after": ""})
     assert late.status_code == 409
     client.post("/queues/vision?tab=quota", {**form, "idle-after": "", "idle-version": queue.version + 1})

@@ -58,6 +58,6 @@ def test_form_saves_and_tells(client: Client) -> None:
     assert client.post("/queues/vision?tab=quota", {**form, "isolation-isolation": "full"}).status_code == 302
     page = client.get("/queues/vision?tab=quota").content.decode()
     assert '<option value="full" selected>' in page
-    assert "starts jobs only where they have a user of their own and open their own files alone" in page
+    assert "start only where they have a user of their own and open their own files alone" in page
     assert client.post("/queues/vision?tab=quota", {**form, "isolation-isolation": "none"}).status_code == 409
     assert Queue.objects.get(pk=queue.pk).isolation == "full"
