@@ -67,7 +67,8 @@ def take_event(data: bytes, tags: Tags) -> None:
     for value in event.summary.value:
         scalar = _scalar(value)
         if scalar is not None:
-            tags.add(value.tag, float(event.step), scalar)
+            tag = value.tag if isinstance(value.tag, str) else value.tag.decode("utf-8", "replace")  # bytes: no UTF-8
+            tags.add(tag, float(event.step), scalar)
 
 
 def _scalar(value: Any) -> float | None:  # a message of the pool below

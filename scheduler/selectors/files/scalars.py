@@ -106,20 +106,24 @@ def scalars_of(job: Job, survey: Survey) -> Scalars:
                 read.append((seen, _read_on(job, seen, budget)))
             except NotFound as missing:
                 notes.append(str(missing))
+        curves = _curves(read)
     finally:
         _one_at_a_time.release()
     notes += [note for seen, state in read if (note := _note(seen, state))]
     folder = path_shown(chosen[0].parts[:-1]) if chosen else ""
-    return Scalars(files=len(found), folder=folder, curves=_curves(read), notes=notes)
+    return Scalars(files=len(found), folder=folder, curves=curves, notes=notes)
 
 
 def _curves(read: list[tuple[Seen, _File]]) -> list[Curve]:
-    """Join files of one folder, such as those of one run that was preempted, in the order of their names."""
+    """Join files of one folder, such as those of one run that was preempted, in the order of their names.
+
+    Returns copies: another look may read on while these are drawn.
+    """
     joined: dict[tuple[str, str], list[Series]] = {}
     for seen, state in read:
         for tag, series in state.tags.by_name.items():
             if series.seen:
-                joined.setdefault((tag, path_shown(seen.parts[:-1])), []).append(series)
+                joined.setdefault((tag, path_shown(seen.parts[:-1])), []).append(series.copy())
     return [Curve(run=run, tag=tag, parts=parts) for (tag, run), parts in sorted(joined.items())]
 
 

@@ -3,7 +3,7 @@
 import math
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 MOST_POINTS = 500
 MOST_TAGS = 100
@@ -39,6 +39,10 @@ class Series:
         if len(self.steps) > 2 * MOST_POINTS:
             self.steps, self.values, self.stride = self.steps[::2], self.values[::2], 2 * self.stride
 
+    def copy(self) -> "Series":
+        """Return what there is now, which stays as it is."""
+        return replace(self, steps=self.steps[:], values=self.values[:])
+
     def points(self) -> tuple[Sequence[float], Sequence[float]]:
         """Return steps and values, the newest among them."""
         if self.last is None or (self.seen - 1) % self.stride == 0:
@@ -54,7 +58,8 @@ class Tags:
     left_out: bool = False
 
     def add(self, name: str, step: float, value: float) -> None:
-        """Take a value of a series."""
+        """Take a value of a series; half a pair of surrogates, which JSON may hold, is no letter of its name."""
+        name = name.encode("utf-8", "replace").decode()
         found = self.by_name.get(name)
         if found is None:
             if len(self.by_name) >= MOST_TAGS or not name or len(name) > TAG_LENGTH:

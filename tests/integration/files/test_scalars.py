@@ -93,6 +93,29 @@ def test_a_file_that_grows_is_read_on(job: Job) -> None:
     assert seen[-1] == 30
 
 
+def test_what_was_read_stays_as_it_is_while_another_look_reads_on(job: Job) -> None:
+    """Two browsers look at one job; what one of them draws must not change under it."""
+    path = file_write(job, "metrics.jsonl", b'{"step": 1, "loss": 2.0}\n')
+    first = look(job)
+    with path.open("ab") as file:
+        file.write(b'{"step": 2, "loss": 1.0, "lr": 0.1}\n')
+
+    assert set(curves(look(job))) == {("", "loss"), ("", "lr")}
+    assert curves(first) == {("", "loss"): [(1.0, 2.0)]}
+
+
+def test_names_that_are_no_text_can_be_drawn_beside_others(job: Job) -> None:
+    """Bytes that are no UTF-8 in an event file, and half a pair of surrogates in JSON: pages hold neither."""
+    tag = b"\x0a\x02\xff\xfe\x15" + struct.pack("<f", 1.0)
+    summary = b"\x0a" + bytes([len(tag)]) + tag
+    found = Tags()
+    take_event(b"\x2a" + bytes([len(summary)]) + summary, found)
+    assert list(found.by_name) == ["\ufffd\ufffd"]
+    file_write(job, "metrics.jsonl", b'{"step": 1, "\\ud800": 2.0, "loss": 1.0}\n')
+
+    assert [curve.tag for curve in look(job).curves] == ["?", "loss"]
+
+
 def test_a_damaged_file_is_named_and_what_came_before_is_drawn(job: Job) -> None:
     """The others are drawn whole."""
     path = events_write(job, "runs/bad", 0, 30)
