@@ -55,7 +55,13 @@ def place_words(subject: Subject) -> str:
     attempt = subject.detail["attempt"]
     if subject.is_holding and attempt:
         return f"{size} on {joined([seat['server'] for seat in attempt['servers']]) or 'no server'}"
-    if subject.job.num_gpus == 1 or subject.is_over:
+    return size if subject.is_over else asked_words(subject)
+
+
+def asked_words(subject: Subject) -> str:
+    """Return how much it asks for, and on how many servers at most."""
+    size = subject.device.counted(subject.job.num_gpus)
+    if subject.job.num_gpus == 1:
         return size
     most = subject.job.spec["resources"].get("max_servers") or 1  # a spec of before has none
     return f"{size} on one server" if most == 1 else f"{size} on up to {number(most)} servers"

@@ -196,16 +196,18 @@ def _checks_of_queue(job: Job) -> list[CheckRow]:
 
 
 def _checks_of_gpus(job: Job) -> list[CheckRow]:
-    """Return whether enough GPUs are free at all, and on one server."""
+    """Return whether enough GPUs are free at all, and on as many servers as it may have."""
     leased = LeaseGpu.objects.filter(released_at__isnull=True).values("gpu_id")
     free_gpus = Gpu.objects.filter(healthy=True, server__state=ServerState.UP).exclude(pk__in=leased)
     free = dict(free_gpus.values_list("server_id").annotate(free=Count("pk")).order_by())
-    total, largest = sum(free.values()), max(free.values(), default=0)
-    needed = 1 if job.smoke_due else job.num_gpus
+    total, needed = sum(free.values()), 1 if job.smoke_due else job.num_gpus
+    most_servers = 1 if job.smoke_due else job.spec.get("resources", {}).get("max_servers") or 1
+    room = sum(sorted(free.values())[-most_servers:])
+    where, largest = ("one server", "largest is") if most_servers == 1 else (f"{most_servers} servers", "at most")
     need = f"needs {needed}"
     return [
         {"name": "GPUs in the cluster", "ok": total >= needed, "text": f"{need}, {total} free"},
-        {"name": "GPUs on one server", "ok": largest >= needed, "text": f"{need}, largest is {largest}"},
+        {"name": f"GPUs on {where}", "ok": room >= needed, "text": f"{need}, {largest} {room}"},
     ]
 
 

@@ -82,3 +82,14 @@ def test_six_tabs_hold_all_that_nine_held(world: World) -> None:
     assert [part in parts for part in ("/metrics", "/placement", "/profile")] == [True] * 3
     history = world.browser("member").open(f"/jobs/J-{job.number}/attempts").html
     assert [f"/{part}" in history.split('<nav class="seg parts"')[1] for part in ("events", "spec")] == [True] * 2
+
+
+def test_it_says_on_how_many_servers_the_job_may_be(world: World) -> None:
+    """A gang that may be on two servers does not ask for one."""
+    job = waiting(world)
+    assert "The job asks for 2 CPU slots on one server." in why(world, job)
+
+    job.refresh_from_db()
+    job.spec["resources"]["max_servers"] = 2
+    job.save()
+    assert "The job asks for 2 CPU slots on up to 2 servers." in why(world, job)

@@ -220,6 +220,18 @@ def test_explain_names_reason_line_and_checks(vision: Queue, lead: User) -> None
     ]
 
 
+def test_explain_counts_the_servers_that_a_gang_may_have(vision: Queue, lead: User) -> None:
+    """Two servers with two free GPUs each have room for a gang of four that may be on two."""
+    for _ in range(2):
+        server_make(gpus=2)
+    job = job_make(vision, owner=lead, num_gpus=4)
+    for most, check in ((1, ("one server", False, "largest is 2")), (2, ("2 servers", True, "at most 4"))):
+        job.spec["resources"]["max_servers"] = most
+        job.save()
+        found = job_explain(lead, require_job(lead, job.pk), AT)["checks"][3]
+        assert (found["name"], found["ok"], found["text"]) == (f"GPUs on {check[0]}", check[1], f"needs 4, {check[2]}")
+
+
 def test_explain_tells_borrowing_and_limits(vision: Queue, lead: User) -> None:
     """Quota and limit are shown with what the job would add to them."""
     Queue.objects.filter(pk=vision.pk).update(max_gpus=5)

@@ -9,7 +9,7 @@ from typing import TypedDict
 from frontend.components.formats import clock, counted, duration, number, whole_s
 from frontend.components.gpu_cells import free_by_server, free_words, is_free, server_cells
 from frontend.components.reason_names import reason_name
-from frontend.pages.jobs.head import place_in_line
+from frontend.pages.jobs.head import asked_words, place_in_line
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.plan import WaitReason
 from scheduler.selectors.cluster.rows import GpuRow, ServerRow
@@ -115,12 +115,11 @@ def evidence_cells(rows: Sequence[ServerRow]) -> list[ServerEvidence]:
 
 def numbers_words(subject: Subject) -> str:
     """Return the numbers behind the reason: what is free and where, what is broken, and its place in line."""
-    explain, device = subject.explain, subject.device
+    explain = subject.explain
     parts: list[str] = []
     if explain["reason"] in OF_PLACE and subject.servers:
         parts.append(evidence_words(subject))
-        where = " on one server" if subject.job.num_gpus > 1 else ""
-        parts.append(f"The job asks for {device.counted(subject.job.num_gpus)}{where}.")
+        parts.append(f"The job asks for {asked_words(subject)}.")
     position, waiting = explain["position"], explain["waiting_jobs"]
     if position and waiting:
         own, own_waiting = explain["queue_position"] or 1, explain["queue_waiting_jobs"]
