@@ -12,6 +12,7 @@ that no manifest names is never read. Ranks may be as many as they like when the
 """
 
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from agents.runtime.run import Run
 from agents.runtime.torch_state import Stateful
 
 KEEP = 2  # as many as the run keeps manifests
+_OWN = re.compile(r"step-\d{6,}|\.step-\d{6,}\.partial")  # a script may keep other things beside them
 
 
 class Sharded:
@@ -87,7 +89,7 @@ class Sharded:
         if self._run.saved_step is not None and _name(self._run.saved_step) not in self._named:
             self._named.append(_name(self._run.saved_step))
         for old in self._folder.glob("*step-*"):
-            if old.name not in self._named[-KEEP:]:
+            if _OWN.fullmatch(old.name) and old.name not in self._named[-KEEP:]:
                 shutil.rmtree(old)
 
 
