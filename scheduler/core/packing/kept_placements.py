@@ -51,16 +51,28 @@ def can_stay(snapshot: Snapshot, needs: Needs, order: IntArray) -> BoolArray:
     jobs, held = snapshot.jobs, snapshot.held
     held_gpus = np.bincount(held.job, weights=held.num_gpus, minlength=len(jobs))
     stays: BoolArray = jobs.running & (held_gpus == jobs.num_gpus)
-    servers = snapshot.servers
+    for use, capacity in _uses(held, snapshot.servers, needs):
+        _drop_last(stays, use, capacity, snapshot, order)
+    return stays
+
+
+def is_overfull(held: Placements, servers: ServerTable, needs: Needs) -> bool:
+    """Return whether a server became too small for what runs on it."""
+    return any(
+        (np.bincount(held.server, weights=use, minlength=len(capacity)) > capacity * (1 + _TOLERANCE)).any()
+        for use, capacity in _uses(held, servers, needs)
+    )
+
+
+def _uses(held: Placements, servers: ServerTable, needs: Needs) -> list[tuple[FloatArray, FloatArray]]:
+    """Return what each placement must have of a server, and what each server has, for all that may run out."""
     uses = [(held.num_gpus.astype(np.float64), servers.num_gpus.astype(np.float64))]
     if needs.tight:
         rows, at = held.job, held.server
         cpus = must_have(needs.cpus_least[rows], needs.cpus_most[rows], needs.cpus_share[at])
         memory = must_have(needs.memory_least[rows], needs.memory_most[rows], needs.memory_share[at])
         uses += [(held.num_gpus * cpus, servers.num_cpus), (held.num_gpus * memory, servers.memory_bytes)]
-    for use, capacity in uses:
-        _drop_last(stays, use, capacity, snapshot, order)
-    return stays
+    return uses
 
 
 def _drop_last(stays: BoolArray, use: FloatArray, capacity: FloatArray, snapshot: Snapshot, order: IntArray) -> None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.core.model.queue_tree import queue_tree
-from scheduler.core.model.tables import JobTable, QueueTable, ServerTable, Snapshot
+from scheduler.core.model.tables import JobTable, Placements, QueueTable, ServerTable, Snapshot
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
+from scheduler.core.packing.kept_placements import is_overfull
 from scheduler.core.packing.locality import LooksAtSizes
 from scheduler.core.packing.seating import GpuBoard
 from scheduler.core.round.capabilities import ChangesBySelf, GrantsByServer
@@ -44,9 +45,15 @@ class PlannerInput:
 
 
 def planner_input(
-    config: SchedulerConfig, columns: Columns, servers: ServerTable, queues: QueueTable, *, interrupted: bool = False
+    config: SchedulerConfig,
+    columns: Columns,
+    servers: ServerTable,
+    queues: QueueTable,
+    *,
+    interrupted: bool = False,
+    held: Placements | None = None,
 ) -> PlannerInput | str:
-    """Return what incremental planners are built from, or why there can be none."""
+    """Return what incremental planners are built from, or why there can be none; arguments as of ``replay_plan``."""
     locality, mechanism = config.locality, config.mechanism
     if queues.user_max_gpus.any():
         return "a queue limits the GPUs of each user"
@@ -64,6 +71,8 @@ def planner_input(
         return f"{mechanism.name} gives cores and memory over all servers at once"
     jobs = columns.look(np.arange(len(columns)), 0.0)
     demands = job_demands(jobs, servers, config, now_s=0.0)
+    if held is not None and is_overfull(held, servers, demands.needs):
+        return "a server has less than the jobs need that run there at the begin, so some have to leave it"
     ledger = mechanism.ledger(jobs, servers, demands.needs)
     if ledger is None:
         return f"{mechanism.name} with these options gives cores and memory over all servers at once"

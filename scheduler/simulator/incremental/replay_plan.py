@@ -5,7 +5,7 @@ Each incremental planner says why it does not apply; where none does, every roun
 
 from collections.abc import Callable
 
-from scheduler.core.model.tables import QueueTable, ServerTable
+from scheduler.core.model.tables import Placements, QueueTable, ServerTable
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.incremental.moving_order_rounds import moving_order_rounds
 from scheduler.simulator.incremental.planner import Planner
@@ -32,6 +32,7 @@ def replay_plan(
     queues: QueueTable,
     *,
     interrupted: bool = False,
+    held: Placements | None = None,
     whole: WholeRounds | None = None,
 ) -> tuple[Planner, str]:
     """Return the planner of a replay, and why it was chosen: a line for it, and one for each faster one.
@@ -41,10 +42,11 @@ def replay_plan(
         workload: The jobs.
         servers, queues: The cluster.
         interrupted: Whether the replay is saved, or begins in the middle.
+        held: What runs at the begin, by rows of the workload; None for nothing.
         whole: What plans rounds from scratch; None to make it here.
     """
     whole = whole or WholeRounds(servers, queues, config)
-    given = planner_input(config, workload, servers, queues, interrupted=interrupted)
+    given = planner_input(config, workload, servers, queues, interrupted=interrupted, held=held)
     if isinstance(given, str):
         return whole, f"every round is planned from scratch: {given}"
     refused: list[str] = []

@@ -83,8 +83,9 @@ def _planner(replay: Replay, columns: Columns, whole: WholeRounds, *, interrupte
     """Return what plans the rounds, and why."""
     if not replay.incremental:
         return whole, "every round is planned from scratch: the replay asks for it"
+    held = replay.begun.snapshot.held if replay.begun else None
     planner, why = replay_plan(
-        replay.config, columns, replay.servers, replay.queues, interrupted=interrupted, whole=whole
+        replay.config, columns, replay.servers, replay.queues, interrupted=interrupted, held=held, whole=whole
     )
     every = 1 if replay.keep_reasons else replay.check_every
     if planner is not whole and every:

@@ -21,10 +21,11 @@ from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.replay.saving import States, UnusableStateError
 from scheduler.simulator.replay.summary import summarize
+from scheduler.simulator.state.begun import Begun, jobs_of
 from scheduler.simulator.state.outcome import Outcome
 from scheduler.simulator.state.retries import ByRules
 from scheduler.simulator.state.world import World
-from tests.support.simulator.strategies import QueueRow, ServerRow, snapshot_of
+from tests.support.simulator.strategies import JobRow, QueueRow, ServerRow, snapshot_of
 
 PROFILES = {
     name: parse_profile(data)
@@ -343,3 +344,17 @@ def test_a_state_is_taken_up_by_the_same_replay_only(tmp_path: Path) -> None:
     ):
         with pytest.raises(UnusableStateError, match=says):
             go_on(**changed)
+
+
+@pytest.mark.parametrize("queues", [[QueueRow()], [QueueRow(), QueueRow(quota_gpus=4)]], ids=["one", "many"])
+def test_what_runs_at_the_begin_on_a_server_that_became_too_small_has_to_leave(queues: list[QueueRow]) -> None:
+    """Both insist on 6 of its 8 cores: one goes on and the other waits for it, as in the next live round."""
+    rows = [JobRow(seats=((0, 1),), first_start_s=1.0, min_cpus=6.0, remaining_s=100.0) for _ in range(2)]
+    live = snapshot_of(rows, [ServerRow(num_gpus=4, num_cpus=8.0)], queues)
+    left_s = live.jobs.remaining_s
+    config = build_config(policy="fifo", locality="consolidate", mechanism="proportional")
+    begun = Begun(snapshot=live, remaining_s=left_s)
+
+    outcome = simulate(Replay(jobs_of(live, left_s), live.servers, live.queues, config, begun=begun, check_every=1))
+
+    assert (outcome.records.end_s - live.now_s).tolist() == [100.0, 200.0]
