@@ -1,5 +1,7 @@
 """Writers of one SQLite file stand in line: none waits for more than a few turns of the others."""
 
+import errno
+import fcntl
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -121,3 +123,16 @@ def test_without_a_place_for_the_line_all_writes_count(tmp_path: Path) -> None:
     own = _connection(tmp_path / "db")
     _statement(own)
     own.close()
+
+
+def test_on_a_file_system_without_locks_all_writes_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(_file: int, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    _table(tmp_path / "db")
+    own = _connection(tmp_path / "db")
+    _statement(own)
+    own.close()
+    with closing(sqlite3.connect(tmp_path / "db")) as connection:
+        assert connection.execute("SELECT number FROM one").fetchone() == (1,)
