@@ -153,8 +153,9 @@ def wait_chart(results: Sequence[Figures], names: Sequence[str], drawn: Sequence
         ]
     longest = max((gang.p90_s for gangs in found for gang in gangs), default=0.0)
     widest = found[0][-1] if found[0] else None
+    unit = "GPU" if widest and widest.label == "1" else "GPUs"
     title = (
-        f"1 in 10 jobs of {widest.label} GPUs waits longer than {duration(widest.p90_s)}"
+        f"1 in 10 jobs of {widest.label} {unit} waits longer than {duration(widest.p90_s)}"
         if widest
         else "No job finished"
     )

@@ -36,7 +36,9 @@ def live_base(*, at: datetime, for_queue: Queue | None = None) -> tuple[Json, st
         raise BadInput("No server of this cluster is up.")
     if not len(tables.jobs):
         raise BadInput("No job runs or waits now, so there is nothing to replay.")
-    text = f"{len(tables.jobs):,} jobs at {at:%H:%M} UTC on {len(tables.servers):,} servers"
+    jobs, servers = len(tables.jobs), len(tables.servers)
+    on = f"{servers:,} server{'' if servers == 1 else 's'}"
+    text = f"{jobs:,} job{'' if jobs == 1 else 's'} at {at:%H:%M} UTC on {on}"
     names = dict(Job.objects.filter(pk__in=live.job_pks).values_list("pk", "name"))
     content: Json = {
         "servers": servers_json(tables.servers),
