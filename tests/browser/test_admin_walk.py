@@ -80,6 +80,7 @@ def test_admin_compares_four_policies_and_applies_the_winner(admin: Watched, dem
     before = client.get("/api/v1/settings")["policy"]
     page.click(f"summary:has-text('Apply {best}')")
     picture(page, "apply")
+    page.fill(f"#reason-{POLICIES.index(best)}", "The month says so")
     page.click(f"button[name=variant][value='{POLICIES.index(best)}']")
     wait_for("the winner decides", lambda: client.get("/api/v1/settings")["policy"] == best, within_s=60)
     page = admin.open("/admin")

@@ -126,7 +126,8 @@ def test_admin_changes_the_policy_in_the_page(admin: Watched, demo: Stack) -> No
     """The new policy is in force from the next round and the page names it."""
     page = admin.open("/admin")
     page.check("input[name=policy][value=srtf]")
-    page.click("button[type=submit]:has-text('Save')")
+    page.fill("#id_reason", "Short jobs first")
+    page.click("button[type=submit]:has-text('Save settings')")
     client = demo.client("admin")
 
     wait_for(

@@ -30,6 +30,7 @@ def test_admin_compares_policies_and_applies_one(admin: Watched, demo: Stack) ->
     )
     address = page.url
     page.click("summary:has-text('Apply srtf')")
+    page.fill("#reason-1", "The week says so")
     page.click("button[name=variant][value='1']")
 
     client = demo.client("admin")
