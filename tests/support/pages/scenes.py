@@ -34,7 +34,7 @@ SCENES = (
     "scene found",
     "scene not found",
 )
-SWEPT = {
+SWEPT: dict[str, list[Any]] = {
     "optimizer": ["adamw", "sgd"],
     "learning_rate": [0.1, 0.01, 0.001],
     "weight_decay": [0.0, 0.05],
@@ -85,7 +85,7 @@ def _prepares(world: World, now: datetime) -> tuple[Job, Job]:
         made.append(Environment.objects.create(pk=digest.ljust(64, "0"), queue=world.vision, **row))
     at, owner = now - timedelta(minutes=5), world.users["member"]
     cause = "No solution found: flash-attn 2.7.0 needs torch 2.4 or newer, and torch 2.3.1 is asked for."
-    building = {"state": EnvironmentState.BUILDING, "done": 9, "total": 41, "tail": BUILD_LOG}
+    building: dict[str, Any] = {"state": EnvironmentState.BUILDING, "done": 9, "total": 41, "tail": BUILD_LOG}
     for environment, columns in zip(
         made, (building, {"state": EnvironmentState.FAILED, "detail": cause, "tail": f"error: {cause}\n"}), strict=True
     ):
@@ -93,7 +93,11 @@ def _prepares(world: World, now: datetime) -> tuple[Job, Job]:
             environment=environment, server=world.server, asked_at=at, changed_at=at, **columns
         )
     evidence = {"needed_gpus": 1, "ready_servers": 0, "servers": 1}
-    waits = {"wait_reason": WaitReason.PREPARING_ENVIRONMENT, "wait_evidence": evidence, "wait_position": 1}
+    waits: dict[str, Any] = {
+        "wait_reason": WaitReason.PREPARING_ENVIRONMENT,
+        "wait_evidence": evidence,
+        "wait_position": 1,
+    }
     job_make(world.vision, owner=owner, at=at, name="det-r101", environment=made[0], **waits)
     second = job_make(world.vision, owner=owner, at=at, name="det-r50", environment=made[0], **waits)
     failed = job_make(world.vision, owner=owner, at=at, name="flash-vit", environment=made[1])
@@ -154,7 +158,7 @@ def _sweep(world: World, server: Server, now: datetime) -> str:
     states = [JobState.COMPLETED, JobState.COMPLETED, JobState.FAILED, JobState.RUNNING, JobState.QUEUED]
     for number in range(1, 25):
         state = states[number % len(states)]
-        told = {} if state == JobState.QUEUED else {"step": 1_000 * number, "loss": 1.5 / number}
+        told: dict[str, Any] = {} if state == JobState.QUEUED else {"step": 1_000 * number, "loss": 1.5 / number}
         job = job_make(world.vision, state=state, owner=owner, server=server, name=f"detection-sweep-{number}", **told)
         values = {name: choices[number % len(choices)] for name, choices in SWEPT.items()}
         curve = [[step * 200 * number, 1.5 / number + 1 / step] for step in range(1, 6)] if told else []
