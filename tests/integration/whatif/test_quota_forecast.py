@@ -172,7 +172,7 @@ def test_the_page_shows_consequences_without_saving_and_keeps_what_was_typed(vis
     assert unsaved == [("org", 4), ("speech", 4), ("vision", 0)]
     assert saved.status_code == 302
     assert list(Queue.objects.order_by("name").values_list("quota_gpus", flat=True)) == [4, 2, 2]
-    assert "has a quota of 2" in client.get("/queues/vision?tab=quota").content.decode()
+    assert " to 2: until Friday." in client.get("/queues/vision?tab=quota").content.decode()
 
 
 def test_a_quota_that_somebody_else_moved_meanwhile_is_not_taken_from(vision: Queue) -> None:
