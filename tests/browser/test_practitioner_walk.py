@@ -147,7 +147,7 @@ def test_submit_three_ways_then_why_and_when_then_unblock(cluster: Stack, browse
     wait_for("an estimate", lambda: member.get(f"/api/v1/jobs/{number}/explain")["estimate"]["p50_at"], within_s=90)
     page.goto(f"{cluster.url}/jobs/{number}/why")
     expect(page.locator("#why-reason")).to_contain_text("2 CPU slots")
-    expect(page.locator("#when-title")).to_contain_text("Starts at about")
+    expect(page.get_by_text("Starts at about").first).to_be_visible()
     expect(page.locator("#unblock-title")).to_have_text("What would start it")
     picture(page, "why")
     assert "Ask for 1 GPU instead of 2" in by_command(cluster, tmp_path, "explain", number)
