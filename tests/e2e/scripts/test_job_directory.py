@@ -9,7 +9,12 @@ import pytest
 from tests.support.agents.plain_script import PLAIN, STEPS, weight_after
 from tests.support.e2e.stack import Client, Stack, wait_for
 
-RIVAL = ["python", "-S", "-c", "import time; time.sleep(1)"]
+RIVAL: dict[str, Any] = {
+    "apiVersion": "v1",
+    "queue": "vision",
+    "command": ["python", "-S", "-c", "import time; time.sleep(1)"],
+    "schedule": {"priority": 90},
+}
 SHOWS = """
 import json
 print("ended as", json.load(open("out/last.json"))[:2], json.load(open("out/last.json"))[2] == list(range(%d)))
@@ -48,9 +53,9 @@ def test_plain_script_survives_preemptions(priorities: Stack, times: int, step_s
     )
     for done in range(times):
         member.wait_state(job_id, "running", "completed")
-        rivals = [
-            member.submit(name=f"rival-{n}", queue="vision", command=RIVAL, schedule={"priority": 90}) for n in range(4)
-        ]
+        # All at once: one by one the first ones may have ended before the last needs the slot of the script.
+        bulk = member.call("POST", "/api/v1/jobs/bulk", {"jobs": [RIVAL | {"name": f"rival-{n}"} for n in range(4)]})
+        rivals = [job["id"] for job in bulk.json["results"]]
         wait_for("room for the urgent", partial(preempted, member, job_id, than=done))
         for rival in rivals:
             member.wait_state(rival, "completed")
