@@ -1,6 +1,6 @@
 """What a few letters mean to one reader: jobs, servers, queues and people, each a row, few queries whatever there is.
 
-Only what the reader may see is found: jobs and queues by role, servers by everybody, people who share a queue.
+Only what the reader may see is found: jobs and queues by role, servers by all users, people who share a queue.
 """
 
 from collections import Counter

@@ -15,7 +15,7 @@ from scheduler.selectors.visibility import Actor, access_of
 
 MOST = 10  # of each kind
 ANOTHER_PERSON = "another person"
-NOBODY = "no job"  # where a server left the pool, or the policy gave GPUs elsewhere
+NO_JOB = "no job"  # where a server left the pool, or the policy gave GPUs elsewhere
 
 
 class TakerRow(TypedDict):
@@ -71,9 +71,9 @@ def taken(user: Actor, queue: Queue, *, since: datetime, until: datetime) -> Tak
         is_seen = access.sees(queue_pk)
         found.append(
             _Taken(
-                queue=NOBODY if queue_pk is None else name if is_seen else ANOTHER_QUEUE,
-                person=NOBODY if queue_pk is None else owner if is_seen else ANOTHER_PERSON,
-                job=NOBODY if queue_pk is None else f"{job} J-{number}" if is_seen else ANOTHER_JOB,
+                queue=NO_JOB if queue_pk is None else name if is_seen else ANOTHER_QUEUE,
+                person=NO_JOB if queue_pk is None else owner if is_seen else ANOTHER_PERSON,
+                job=NO_JOB if queue_pk is None else f"{job} J-{number}" if is_seen else ANOTHER_JOB,
                 is_recall=rule == PreemptRule.QUOTA_RECLAIM,
                 lost_gpu_s=(lost_s or 0.0) * num_gpus,
             )

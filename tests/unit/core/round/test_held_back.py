@@ -1,4 +1,4 @@
-"""Jobs that their array or other jobs hold back: who waits, for which reason, and that all else stays as it was."""
+"""Jobs that their array or other jobs hold back: which wait, for which reason, and that all else stays as it was."""
 
 from dataclasses import replace
 
