@@ -7,8 +7,8 @@ import urllib.parse
 import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping
-from http.client import HTTPException, HTTPResponse
-from typing import Any, Protocol
+from http.client import HTTPException, HTTPMessage, HTTPResponse
+from typing import IO, Any, Protocol
 
 from clusterweb.client.account import Account
 from clusterweb.client.errors import CommandError, ServerRefused
@@ -30,6 +30,19 @@ class Pieces(Protocol):
 
 
 Content = bytes | memoryview | Pieces
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Goes nowhere else: a request has the token with it, and urllib would hand it to any other host."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> None:
+        """Say where the server sends on to. Raises CommandError."""
+        raise CommandError(f"{req.host} sends on to {newurl}. Use that address: clusterweb login URL.")
+
+
+_opener = urllib.request.build_opener(_NoRedirects)
 
 
 class Rest:
@@ -135,7 +148,7 @@ class Rest:
         request = urllib.request.Request(url, data=body, headers=all_headers, method=method)  # noqa: S310
         for wait_s in (*_AGAIN_S, None):
             try:
-                answer: HTTPResponse = urllib.request.urlopen(request, timeout=_TIMEOUT_S)  # noqa: S310
+                answer: HTTPResponse = _opener.open(request, timeout=_TIMEOUT_S)
                 return answer
             except urllib.error.HTTPError as error:
                 if error.code not in {429, 503} or wait_s is None:
