@@ -15,6 +15,7 @@ from scheduler.models import (
     CodeSent,
     Configuration,
     Delivery,
+    Environment,
     Event,
     Experiment,
     Gang,
@@ -33,6 +34,7 @@ from scheduler.models import (
     ScenarioRun,
     Secret,
     Server,
+    ServerEnvironment,
     Shadow,
     SpecTemplate,
     StartEstimate,
@@ -64,6 +66,14 @@ def _copy(row: models.Model, **changes: Any) -> None:
         setattr(row, name, value)
     row._state.adding = True
     row.save(force_insert=True)
+
+
+def _environment_on_a_server() -> ServerEnvironment:
+    """Return the row of an environment that a server was asked for."""
+    environment = Environment.objects.create(
+        digest="e" * 64, queue=queue_make(), kind="requirements", source="requirements.txt", files={}, created_at=AT
+    )
+    return ServerEnvironment.objects.create(environment=environment, server=server_make(), asked_at=AT, changed_at=AT)
 
 
 def _event_twice() -> None:
@@ -247,6 +257,10 @@ BREAKS: dict[str, Callable[[], None]] = {
     ),
     "job_day_once": lambda: _copy(
         JobDay.objects.create(day=AT, queue=queue_make(), user=user_make(), state=JobState.COMPLETED)
+    ),
+    "environment_once_a_server": lambda: _copy(_environment_on_a_server()),
+    "server_environment_state_known": lambda: _update(
+        ServerEnvironment.objects.filter(pk=_environment_on_a_server().pk), state="lost"
     ),
     "queue_isolation_known": lambda: _update(Queue.objects.filter(pk=queue_make().pk), isolation="perfect"),
     "code_sent_once": lambda: _copy(
