@@ -15,6 +15,7 @@ from scheduler.core.spec.limits import ENVIRONMENT_FILE_BYTES
 from scheduler.core.spec.spec import JobSpec
 from scheduler.live import engine
 from scheduler.live.environments.reported import environments_take
+from scheduler.live.environments.wanted import TRIED_AGAIN_AFTER
 from scheduler.live.rounds.desired import _environments
 from scheduler.models import Environment, Event, Job, ServerEnvironment
 from scheduler.models.server import EnvironmentState
@@ -105,6 +106,35 @@ def test_a_build_that_fails_ends_every_job_that_waits_for_it_with_the_words_of_u
     world.until(lambda: len(builds.started) == 2)
     builds.finish()
     world.until_state(again, JobState.RUNNING)
+
+
+def test_a_job_that_has_run_outlives_a_build_that_fails(world: World) -> None:
+    """Its server is gone, and the index does not answer the next one: it waits, and a later try succeeds."""
+    _, first = server(world, "gpu-1")
+    job = submit(world)
+    world.until(lambda: bool(first.started))
+    first.finish()
+    world.until_state(job, JobState.RUNNING)
+    _, second = server(world, "gpu-2")
+    for _ in range(120):
+        world.pass_time(1, silent=("gpu-1",))
+        if second.started:
+            break
+    second.fail("error sending request for url")
+    for _ in range(30):
+        world.pass_time(1, silent=("gpu-1",))
+    assert world.state(job) == JobState.QUEUED
+    assert len(second.started) == 1
+
+    for _ in range(int(TRIED_AGAIN_AFTER.total_seconds())):
+        world.pass_time(1, silent=("gpu-1",))
+        if len(second.started) == 2:
+            break
+    second.finish()
+    for _ in range(30):
+        world.pass_time(1, silent=("gpu-1",))
+    assert world.state(job) == JobState.RUNNING
+    assert world.agent_of(job).name == "gpu-2"
 
 
 def test_another_server_is_asked_when_those_that_have_it_are_full(world: World) -> None:
