@@ -217,8 +217,17 @@ def _answers_with_the_value(stack: Stack, job_id: str, number: int) -> list[str]
     found = []
     pages = ["", "jobs", "queues", "queues/vision", "queues/vision/secrets", "secrets", "cluster", "rounds", "me"]
     pages += [f"jobs/J-{number}{tab}" for tab in ("", "/why", "/logs", "/metrics", "/placement", "/events")]
-    pages += [f"jobs/J-{number}/{tab}" for tab in ("attempts", "profile", "spec")]
-    pages += [f"jobs/new?clone=J-{number}", "admin", "admin/audit", "webhooks", "experiments", "whatif"]
+    pages += [f"jobs/J-{number}/{tab}" for tab in ("attempts", "profile", "spec", "files")]
+    pages += [
+        f"jobs/new?clone=J-{number}",
+        "admin",
+        "admin/audit",
+        "webhooks",
+        "experiments",
+        "whatif",
+        "events",
+        "search?q=wandb",
+    ]
     routes = addresses(stack.var_dir)
     for role in ROLES:
         client = Client(stack.url, stack.client(role).token)
@@ -226,7 +235,7 @@ def _answers_with_the_value(stack: Stack, job_id: str, number: int) -> list[str]
             path = route.replace("{job}", job_id).replace("{name}", "vision").replace("{number}", "1")
             if "{" in path or path.endswith("/stream"):
                 continue
-            if hits(client.call("GET", path).text.encode()):
+            if hits(client.call("GET", path).text.encode(errors="surrogateescape")):
                 found.append(f"{role} {path}")
         browser = signed_in(stack, role)
         found += [f"{role} /{page}" for page in pages if hits(read(browser, f"{stack.url}/{page}"))]

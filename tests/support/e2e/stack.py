@@ -78,7 +78,7 @@ class Client:
             request.add_header(name, value)
         try:
             with urllib.request.urlopen(request, timeout=30 * PATIENCE) as response:
-                return Answer(response.status, response.read().decode(), dict(response.headers))
+                return Answer(response.status, response.read().decode(errors="surrogateescape"), dict(response.headers))
         except urllib.error.HTTPError as error:
             return Answer(error.code, error.read().decode(), dict(error.headers))
 
