@@ -12,7 +12,7 @@ so.
 """
 
 import contextlib
-import itertools
+import errno
 import json
 import os
 import shutil
@@ -26,7 +26,6 @@ from agents.files.ownership import tree_give
 from agents.protocol.shared_dir import JOB_DIR, JOBS_DIR
 
 LAID_FILE = "laid.json"
-_numbers = itertools.count()
 
 # Writes into the directory whose descriptor it gets, and returns what ``laid.json`` is to say of it.
 LayIn = Callable[[int], dict[str, Any]]
@@ -125,16 +124,23 @@ class JobDir:
         return is_first
 
     def _folder(self, name: str, uid: int | None) -> int:
-        """Return the descriptor of a folder of the job, made empty where it is not there or is none."""
-        try:
-            descriptor = open_directory(name, dir_fd=self.fd)
-        except OSError:
-            with contextlib.suppress(FileNotFoundError):
-                aside = f".moved.{name}.{os.getpid()}.{next(_numbers)}"
-                os.rename(name, aside, src_dir_fd=self.fd, dst_dir_fd=self.fd)
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=self.fd)
-            descriptor = open_directory(name, dir_fd=self.fd)
+        """Return the descriptor of a folder of the job, made empty where it is not there or is none.
+
+        Other ranks may be doing the same. So nothing that is a folder is ever taken away: it may be one that another
+        rank has just made, and that its process already writes in.
+        """
+        while True:
+            try:
+                descriptor = open_directory(name, dir_fd=self.fd)
+                break
+            except FileNotFoundError:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, 0o700, dir_fd=self.fd)
+            except OSError as error:
+                if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+                    raise
+                with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+                    os.unlink(name, dir_fd=self.fd)  # a link or a file in its place; of a link the target stays
         try:
             _own(descriptor, uid)
         except BaseException:

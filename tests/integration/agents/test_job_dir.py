@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from agents.files.atomic import write_at
+from agents.files import job_dir
+from agents.files.atomic import open_directory, write_at
 from agents.files.job_dir import LAID_FILE, DirectoryRefused, JobDir
 from agents.files.job_hold import Hold
 from agents.files.ownership import tree_give
@@ -29,10 +30,10 @@ def lay_in(dir_fd: int) -> dict[str, Any]:
 
 def prepared(shared: Path, *, number: int = 1, epoch: int = 1, uid: int | None = None) -> bool:
     """Have an attempt prepare the directory; return whether it was new."""
-    job_dir = JobDir(str(shared), JOB, Hold(epoch, number))
-    fd, is_new = job_dir.prepare(attempt_id=attempt_id(), uid=uid, lay_in=lay_in)
+    directory = JobDir(str(shared), JOB, Hold(epoch, number))
+    fd, is_new = directory.prepare(attempt_id=attempt_id(), uid=uid, lay_in=lay_in)
     os.close(fd)
-    os.close(job_dir.fd)
+    os.close(directory.fd)
     return is_new
 
 
@@ -79,6 +80,37 @@ def test_ranks_that_begin_at_once_get_one_directory(tmp_path: Path) -> None:
     assert sorted(said) == [b"False"] * 7 + [b"True"]
     assert sorted(path.name for path in around(tmp_path).iterdir()) == ["attempt-1-1", "dir", "home", "laid.json"]
     assert [path.name for path in (around(tmp_path) / "dir").iterdir()] == ["train.py"]
+
+
+@pytest.mark.parametrize("found", ["nothing", "link"])
+def test_folder_that_another_rank_has_just_made_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: str
+) -> None:
+    """It is made between our look and our turn, and its process has written in it already."""
+    home = around(tmp_path) / "home"
+    prepared(tmp_path)
+    home.rmdir()
+    if found == "link":
+        home.symlink_to(tmp_path)
+    looks: list[str] = []
+
+    def looked(name: str, *, dir_fd: int | None = None) -> int:
+        try:
+            return open_directory(name, dir_fd=dir_fd)
+        except OSError:
+            looks.append(name)
+            if len(looks) == 1:
+                home.unlink(missing_ok=True)
+                home.mkdir()
+                (home / "cache").write_text("of the other rank")
+            raise
+
+    monkeypatch.setattr(job_dir, "open_directory", looked)
+    prepared(tmp_path, number=2)
+
+    assert looks == ["home"]
+    assert (home / "cache").read_text() == "of the other rank"
+    assert sorted(path.name for path in around(tmp_path).iterdir()) == ["attempt-1-2", "dir", "home", "laid.json"]
 
 
 def test_start_that_was_cut_short_is_finished_by_the_next(tmp_path: Path) -> None:
