@@ -20,9 +20,6 @@ from tests.e2e.test_main_job import counting, steps_of
 from tests.support.e2e.stack import Client, Stack, wait_for
 
 QUANTUM_S, STEP_S, SLOTS = 4.0, 0.05, 4
-# In turns of a minute a slot may lose so much of each: less than a third of what summed throughput may fall behind that
-# of jobs one after the other.
-LOST_FRAC, MINUTE_S = 0.01, 60.0
 Moves = list[tuple[float, str]]  # (POSIX time, state) of a job
 
 
@@ -62,8 +59,7 @@ def ran(moves: Moves) -> list[tuple[float, float]]:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("quanta", "most_turns_apart"), [(9, 2.25), (75, 2.5)])
 def test_six_jobs_share_four_slots_equally(turns: Stack, tmp_path: Path, quanta: int, most_turns_apart: float) -> None:
-    """No job is ahead by more than a turn; a turn begins where the last one ended, sooner than a launch, and in no more
-    than may be lost of a slot.
+    """No job is ahead by more than a turn; a change of turns costs a job, and a slot, less time than a launch.
 
     In a cycle of three quanta four slots give each of six jobs two. On a busy machine turns end late and in another
     order, so that a job that was a turn behind may be one ahead at the end; left to itself, each share
@@ -92,12 +88,12 @@ def test_six_jobs_share_four_slots_equally(turns: Stack, tmp_path: Path, quanta:
     assert [steps_of(record) for record in records] == [list(range(len(steps_of(record)))) for record in records]
     assert all(len(set(column(record, 1))) <= most for record, most in zip(records, attempts, strict=True))
     ends = [column(record, 2) for record in records]
-    assert lost_a_turn_s(ends, changes[0], changes[quanta], quanta=quanta) <= LOST_FRAC * MINUTE_S
     steps = [sum(changes[0] <= end < changes[quanta] for end in of_job) for of_job in ends]
     assert max(steps) - min(steps) <= most_turns_apart * QUANTUM_S / STEP_S, (steps, changes)
     launches_s, going_on_s = waits_for_a_step([moves_of(member, job_id) for job_id in jobs], ends)
     assert len(going_on_s) >= quanta
     assert median(going_on_s) < median(launches_s), (going_on_s, launches_s)
+    assert lost_a_turn_s(ends, changes[0], changes[quanta], quanta=quanta) <= median(launches_s)
 
 
 def changes_of_turns(parked: Iterable[dict[str, Any]]) -> list[float]:
