@@ -8,6 +8,7 @@ GPUs of which server from when to when, and when each job ended. Exit status 1 w
 """
 
 import argparse
+import csv
 import hashlib
 import itertools
 import json
@@ -89,9 +90,16 @@ def digests(trace: str) -> dict[str, str]:
                     if end.code == 2:  # the arguments do not go together
                         found[" ".join(way)] = "refused"
                         continue
-            whole = Path(records).read_bytes() + Path(placements).read_bytes()
+            whole = _of_every_tree(Path(records)) + Path(placements).read_bytes()
             found[" ".join(way)] = hashlib.sha256(whole).hexdigest()[:16]
     return found
+
+
+def _of_every_tree(records: Path) -> bytes:
+    """Return the records without the column that trees before it have not; placements tell of moves as well."""
+    with records.open(encoding="utf-8", newline="") as file:
+        rows = [{name: value for name, value in row.items() if name != "moves"} for row in csv.DictReader(file)]
+    return json.dumps(rows).encode()
 
 
 def tree_digests(tree: Path, traces: list[str]) -> dict[str, dict[str, str]]:
