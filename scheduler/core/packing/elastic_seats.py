@@ -131,6 +131,9 @@ class ElasticSeats:
             if row in board.seats:
                 board.leave(row)
             self.num_gpus[row] = board.num_gpus[row] = gpus
+        for row in seated:
+            if row in board.seats:  # one on its way out, before the first try
+                board.leave(row)
         for row, seats in seated.items():
             board.sit(row, seats)
 

@@ -165,3 +165,14 @@ def test_loans_keep_within_what_a_queue_and_a_user_may_hold() -> None:
     one_user = snapshot_of([*(_job(2, (at, 2)) for at in (0, 1)), _job(4), *(_job(1, arrival_s=9.0),) * 2], TWO_SERVERS)
 
     assert plan_round(replace(one_user, queues=limited), _config("maxmin")).lent == {3}
+
+
+@every_policy
+def test_a_borrower_stays_while_jobs_outside_the_round_leave(name: str) -> None:
+    """A borrower has a share now; GPUs that another job is leaving count once while its seats are tried."""
+    borrower = replace(_job(1, (1, 1)), lent=True, preemptible=True)
+    snapshot = snapshot_of([borrower], [ServerRow(num_gpus=1), ServerRow(num_gpus=2)], releasing=[(1, 1)])
+
+    plan = plan_round(snapshot, _config(name))
+
+    assert plan.kept == {0}
