@@ -15,7 +15,10 @@ NO_SERVERS: frozenset[int] = frozenset()
 
 
 def barred_rows(snapshot: Snapshot) -> Barred:
-    """Return ``Snapshot.barred`` and ``Snapshot.prepared`` by rows; what is outside the snapshot is left out."""
+    """Return ``Snapshot.barred`` and ``Snapshot.prepared`` by rows; what is outside the snapshot is left out.
+
+    No server is barred to a job that runs there: a share, a loan or a quota looks for its seats anew, and finds them.
+    """
     if not snapshot.barred and not snapshot.prepared:
         return NONE_BARRED
     found: dict[int, frozenset[int]] = {}
@@ -24,7 +27,10 @@ def barred_rows(snapshot: Snapshot) -> Barred:
         found = {row: by_queue[queue] for row, queue in enumerate(queues) if queue in by_queue}
     for row, servers in unprepared_rows(snapshot).items():
         found[row] = found.get(row, NO_SERVERS) | servers
-    return found
+    for row, server in zip(snapshot.held.job.tolist(), snapshot.held.server.tolist(), strict=True):
+        if row in found:
+            found[row] -= {server}
+    return {row: servers for row, servers in found.items() if servers}
 
 
 def queue_barred_rows(snapshot: Snapshot) -> Barred:
@@ -41,10 +47,7 @@ def queue_barred_rows(snapshot: Snapshot) -> Barred:
 
 
 def unprepared_rows(snapshot: Snapshot) -> Barred:
-    """Return the servers without its environment by the row of a job; jobs that lack it nowhere are left out.
-
-    It is where the job runs, whatever is said of it.
-    """
+    """Return the servers without its environment by the row of a job; jobs that lack it nowhere are left out."""
     if not snapshot.prepared:
         return NONE_BARRED
     job_row = {job: row for row, job in enumerate(snapshot.jobs.job_id.tolist())}
@@ -57,7 +60,4 @@ def unprepared_rows(snapshot: Snapshot) -> Barred:
             lacking[ready] = every - {server_row[server] for server in ready if server in server_row}
         if job in job_row and lacking[ready]:
             found[job_row[job]] = lacking[ready]
-    for row, server in zip(snapshot.held.job.tolist(), snapshot.held.server.tolist(), strict=True):
-        if row in found:
-            found[row] -= {server}
-    return {row: servers for row, servers in found.items() if servers}
+    return found

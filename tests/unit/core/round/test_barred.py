@@ -81,12 +81,19 @@ def test_job_waits_for_the_servers_that_it_may_use() -> None:
 
 
 @every_part
-def test_running_job_stays_where_it_is(names: tuple[str, str, str]) -> None:
-    """It was started as the server was then; a demand stops nothing."""
-    runs = _job(2, seats=((0, 2),), first_start_s=0.0)
-    plan = _plan(_barred([runs], 2, 1), names)
+@pytest.mark.parametrize(
+    "columns", [{}, {"lent": True}, {"min_gpus": 1, "max_gpus": 4}], ids=["rigid", "lent", "elastic"]
+)
+@pytest.mark.parametrize("barred", [(1,), (1, 2)], ids=str)
+def test_running_job_stays_where_it_is(
+    names: tuple[str, str, str], columns: dict[str, object], barred: tuple[int, ...]
+) -> None:
+    """It was started as the server was then; a demand stops nothing, whichever servers are barred."""
+    runs = _job(2, seats=((0, 2),), first_start_s=0.0, **columns)
+    plan = _plan(_barred([runs], 2, *barred), names)
 
-    assert plan.kept == {0}
+    assert plan.kept | plan.resized == {0}
+    assert not plan.preemptions
 
 
 @every_part
