@@ -52,7 +52,17 @@ def command_parser() -> argparse.ArgumentParser:
     verb.add_argument("--gpus", type=int, help="the new quota")
     verb.add_argument("--isolation", metavar="LEVEL", help="demanded of servers: none, files, user or full")
     verb.add_argument("--reason", default="", help="why; kept in the audit")
+    verb.add_argument("--ask", type=int, metavar="GPUS", help="ask for this quota; users who may change it answer")
+    verb.add_argument("--until", metavar="DATE", help="--ask: last day on which it is needed, such as 2030-11-30")
     verb.set_defaults(run=queues.quota)
+
+    verb = verbs.add_parser("quota-requests", parents=[shared], help="requests for quota, and their answers")
+    verb.add_argument("action", nargs="?", default="list", choices=queues.REQUEST_ACTIONS, help="what to do (list)")
+    verb.add_argument("number", nargs="?", type=int, help="grant, refuse, withdraw: of the request")
+    verb.add_argument("--gpus", type=int, help="grant: give this quota instead of what was asked for")
+    verb.add_argument("--reason", default="", help="grant, refuse: why")
+    verb.add_argument("--all", action="store_true", help="list: those that are answered as well")
+    verb.set_defaults(run=queues.requests)
 
     verb = verbs.add_parser("whatif", parents=[shared], help="what would happen under other policies, quotas, servers")
     verb.add_argument("action", choices=whatif.ACTIONS, help="what to do")

@@ -1,5 +1,6 @@
 """Verbs about the cluster and its queues."""
 
+import json
 from argparse import Namespace
 
 from clusterweb.cli.jobs import show
@@ -7,6 +8,8 @@ from clusterweb.cli.text import since, table
 from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError
 from clusterweb.client.rest import Json
+
+REQUEST_ACTIONS = ("list", "grant", "refuse", "withdraw")
 
 
 def top(given: Namespace) -> int:
@@ -38,11 +41,13 @@ def quota(given: Namespace) -> int:
     """List queues, or show or change one."""
     client = Client()
     if given.queue is None:
-        if given.gpus is not None or given.isolation is not None:
+        if given.gpus is not None or given.isolation is not None or given.ask is not None:
             raise CommandError("Name the queue that is to change.")
         rows = client.get("queues")["results"]
         show(given, rows, _table(rows))
         return 0
+    if given.ask is not None:
+        return _ask(given, client)
     path = f"queues/{given.queue}"
     queue = client.get(path)
     for address, name, value in ((path, "quota_gpus", given.gpus), (f"{path}/isolation", "isolation", given.isolation)):
@@ -53,6 +58,53 @@ def quota(given: Namespace) -> int:
         queue = client.patch(address, {name: value, "reason": given.reason}, etag=queue["etag"])
     show(given, queue, _table([queue]))
     return 0
+
+
+def _ask(given: Namespace, client: Client) -> int:
+    """Ask for the quota of a queue."""
+    if not given.reason:
+        raise CommandError("A request needs --reason; all who see the queue can read it.")
+    asked = {"queue": given.queue, "quota_gpus": given.ask, "until": given.until, "reason": given.reason}
+    row = client.post("quota-requests", json.dumps(asked).encode())
+    show(given, row, f"Request {row['id']} is sent. You are told when it is answered.")
+    return 0
+
+
+def requests(given: Namespace) -> int:
+    """List requests for quota, or answer or withdraw one."""
+    client = Client()
+    if given.action == "list":
+        rows = client.get("quota-requests", state="" if given.all else "open")["results"]
+        show(given, rows, _requests_table(rows))
+        return 0
+    if given.number is None:
+        raise CommandError(f"Name the request: clusterweb quota-requests {given.action} NUMBER.")
+    body: dict[str, object] = {"reason": given.reason} if given.reason else {}
+    if given.action == "grant" and given.gpus is not None:
+        body["quota_gpus"] = given.gpus
+    if given.action == "refuse" and not given.reason:
+        raise CommandError("A refusal needs --reason; the user who asked reads it.")
+    row = client.post(f"quota-requests/{given.number}/{given.action}", json.dumps(body).encode())
+    given_gpus = f": the quota of {row['queue']} is {row['given_gpus']}" if row["given_gpus"] is not None else ""
+    show(given, row, f"Request {row['id']} is {row['state']}{given_gpus}.")
+    return 0
+
+
+def _requests_table(rows: list[Json]) -> str:
+    heads = ("NUMBER", "QUEUE", "STATE", "BY", "QUOTA", "UNTIL", "REASON")
+    lines = [
+        (
+            row["id"],
+            row["queue"],
+            row["state"],
+            row["asked_by"],
+            f"{row['before_gpus']} -> {row['quota_gpus']}",
+            row["until"] or "",
+            row["reason"],
+        )
+        for row in rows
+    ]
+    return table(heads, lines) if rows else "No request is open."
 
 
 def _table(rows: list[Json]) -> str:

@@ -116,6 +116,12 @@ def clock(at: datetime, now: datetime, zone: tzinfo, *, seconds: bool = False) -
     return f"{day} {time}" if local.year == today.year else f"{day} {local.year}"
 
 
+def day(date: str) -> str:
+    """Write an ISO date as ``30 Nov 2026``."""
+    at = datetime.fromisoformat(date)
+    return f"{at.day} {at:%b %Y}"
+
+
 def iso(at: datetime) -> str:
     """Return a time as ISO 8601 in UTC with ``Z``, whole seconds."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from frontend.components.formats import counted, data_size, duration, number
+from frontend.components.formats import counted, data_size, day, duration, number
 from frontend.components.states import look
 from frontend.components.times import as_time
 from frontend.components.trials import trial_words
@@ -143,6 +143,23 @@ def _quota(row: EventRow) -> Said:
     after = row["data"].get("after", {})
     words = f"{row['actor']} set the quota of {SUBJECT} to {after.get('quota_gpus', '')}{_why(row)}."
     return "info", "arrow-left-right", words
+
+
+def _quota_request(row: EventRow) -> Said:
+    data = row["data"]
+    until = f" until {day(data['until'])}" if data.get("until") else ""
+    words = f"{row['actor']} asks for a quota of {data.get('quota_gpus')} for {SUBJECT}{until}{_why(row)}."
+    return "warn", "arrow-left-right", words
+
+
+def _quota_answer(row: EventRow) -> Said:
+    user, data = row["data"].get("user", ""), row["data"]
+    if row["reason"] == "grant":
+        words = (
+            f"{row['actor']} granted {user}'s request: {SUBJECT} has a quota of {data.get('given_gpus')}{_why(row)}."
+        )
+        return "ok", "check", words
+    return "mute", "x", f"{row['actor']} refused {user}'s request for {SUBJECT}{_why(row)}."
 
 
 def _why(row: EventRow) -> str:
@@ -311,6 +328,9 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
     "job_wanted": _job_wanted,
     "job_changed": _job_changed,
     "quota": _quota,
+    "quota_request": _quota_request,
+    "quota_answer": _quota_answer,
+    "quota_withdrawal": lambda row: ("mute", "ban", f"{row['actor']} withdrew a request for quota of {SUBJECT}."),
     "user_limits": _user_limits,
     "idle_rule": _idle_rule,
     "isolation": _isolation,

@@ -31,6 +31,12 @@ EXPERIMENT_LOOKS: dict[str, Look] = {
     "found": Look(tone="ok", icon="check", word="Found"),
     "exhausted": Look(tone="mute", icon="info", word="All tried"),
 }
+REQUEST_LOOKS: dict[str, Look] = {
+    "open": Look(tone="warn", icon="clock", word="Open"),
+    "granted": Look(tone="ok", icon="check", word="Granted"),
+    "refused": Look(tone="bad", icon="x", word="Refused"),
+    "withdrawn": Look(tone="none", icon="ban", word="Withdrawn"),
+}
 SERVER_LOOKS: dict[str, Look] = {
     "joining": Look(tone="mute", icon="clock", word="Joining"),
     "up": Look(tone="ok", icon="check", word="Up"),
@@ -45,10 +51,11 @@ def looks_for_scripts() -> dict[str, dict[str, str]]:
 
 
 def look(state: str) -> Look:
-    """Return the look of a job's or server's state; an unknown word is shown as it is."""
+    """Return the look of a job's, server's or request's state; an unknown word is shown as it is."""
     return (
         JOB_LOOKS.get(state)
         or SERVER_LOOKS.get(state)
         or EXPERIMENT_LOOKS.get(state)
+        or REQUEST_LOOKS.get(state)
         or Look(tone="mute", icon="info", word=state.capitalize())
     )

@@ -21,6 +21,7 @@ register = template.Library()
 for filter_ in (formats.number, formats.significant, formats.signed, formats.percent, formats.duration):
     register.filter(filter_.__name__, filter_)
 register.filter("data_size", formats.data_size)
+register.filter("day", formats.day)
 
 
 @register.filter

@@ -13,7 +13,7 @@ from scheduler.api.jobs import spec_import as job_import
 from scheduler.api.jobs import views as jobs
 from scheduler.api.jobs.files import views as job_files
 from scheduler.api.not_found import not_found
-from scheduler.api.queues import usage
+from scheduler.api.queues import requests, usage
 from scheduler.api.queues import views as queues
 from scheduler.api.whatif import files as whatif_files
 from scheduler.api.whatif import views as whatif
@@ -45,6 +45,15 @@ urlpatterns = [
     path("code", code.CodeFolders.as_view(), name="api-code"),
     path("code/archive", code.CodeArchive.as_view(), name="api-code-archive"),
     path("code/<str:manifest>/blobs", code.CodeBlobs.as_view(), name="api-code-blobs"),
+    path("quota-requests", requests.QuotaRequests.as_view(), name="api-quota-requests"),
+    path("quota-requests/<int:asked>", requests.QuotaRequestDetail.as_view(), name="api-quota-request"),
+    path("quota-requests/<int:asked>/grant", requests.QuotaRequestGrant.as_view(), name="api-quota-request-grant"),
+    path("quota-requests/<int:asked>/refuse", requests.QuotaRequestRefuse.as_view(), name="api-quota-request-refuse"),
+    path(
+        "quota-requests/<int:asked>/withdraw",
+        requests.QuotaRequestWithdraw.as_view(),
+        name="api-quota-request-withdraw",
+    ),
     path("queues", queues.Queues.as_view(), name="api-queues"),
     # Names of queues hold slashes, so routes with a fixed last word come first.
     path("queues/<path:name>/members", queues.Members.as_view(), name="api-members"),

@@ -80,3 +80,57 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} is {self.role} of {self.queue}"
+
+
+class RequestState(models.TextChoices):
+    """State of a request for quota."""
+
+    OPEN = "open", "open"  # waits for an answer
+    GRANTED = "granted", "granted"  # the quota was changed for it
+    REFUSED = "refused", "refused"
+    WITHDRAWN = "withdrawn", "withdrawn"  # by the user who asked
+
+
+class QuotaRequest(models.Model):
+    """A request for another quota of one queue, and its answer."""
+
+    queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="quota_requests")
+    asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="quota_requests")
+    asked_at = models.DateTimeField()
+    quota_gpus = models.PositiveIntegerField()  # the whole quota that is asked for
+    until = models.DateField(null=True)  # last day on which it is needed; null: for good
+    reason = models.CharField(max_length=500)
+    state = models.CharField(max_length=10, choices=RequestState.choices, default=RequestState.OPEN)
+    before_gpus = models.PositiveIntegerField()  # the quota when it was asked; when granted, the one it replaced
+    given_gpus = models.PositiveIntegerField(null=True)  # exactly when granted: may differ from what was asked
+    answered_at = models.DateTimeField(null=True)
+    answered_by = models.CharField(max_length=150, default="", blank=True)  # user name
+    answer = models.CharField(max_length=500, default="", blank=True)  # in words
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=RequestState.values), name="quota_request_state_known"),
+            models.CheckConstraint(
+                condition=Q(state=RequestState.OPEN, answered_at__isnull=True)
+                | ~Q(state=RequestState.OPEN) & Q(answered_at__isnull=False),
+                name="quota_request_answered_unless_open",
+            ),
+            models.CheckConstraint(
+                condition=Q(state=RequestState.GRANTED, given_gpus__isnull=False)
+                | ~Q(state=RequestState.GRANTED) & Q(given_gpus__isnull=True),
+                name="quota_request_given_when_granted",
+            ),
+            models.UniqueConstraint(
+                fields=["queue", "asked_by"],
+                condition=Q(state=RequestState.OPEN),
+                name="quota_request_open_once_a_user",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["queue", "-id"], name="quota_request_by_queue"),  # list of a queue
+            models.Index(fields=["state", "-id"], name="quota_request_by_state"),  # the inbox
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.asked_by} asks for {self.quota_gpus} GPUs of {self.queue}"

@@ -58,7 +58,7 @@ class DeliveryOutbox:
 def _receivers() -> list[Receiver]:
     webhooks = Webhook.objects.filter(revoked_at=None).order_by("pk")
     choices = MailChoice.objects.exclude(notices=[]).filter(user__is_active=True).exclude(user__email="")
-    return [*webhooks, *choices.order_by("pk")]
+    return [*webhooks, *choices.select_related("user").order_by("pk")]
 
 
 def _told_before(receivers: list[Receiver]) -> int:
@@ -94,9 +94,11 @@ def _deliveries(event: Event, receivers: Iterable[Receiver], at: datetime) -> li
 
 
 def _concerns(receiver: Receiver, event: Event) -> bool:
-    """Return whether the receiver may get an event: of its queue or below, or of the user's own job."""
+    """Return whether the receiver may get an event: of its queue or below, or of the user's own job or request."""
     if isinstance(receiver, MailChoice):
-        return event.job is not None and event.job.owner_id == receiver.user_id
+        if event.job is None:
+            return bool(event.kind == "quota_answer" and event.data.get("user") == receiver.user.username)
+        return event.job.owner_id == receiver.user_id
     if receiver.queue_id is None:
         return True
     queue: Queue | None = event.queue

@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from urllib.parse import quote
 
 from django.conf import settings
 from django.core.mail import send_mail
@@ -21,6 +22,7 @@ from django.db.models import F
 from scheduler.models import Delivery
 from scheduler.models.webhook import DeliveryState
 from scheduler.notices.safe_http import AddressRefused, Network, post
+from scheduler.selectors.rows import Json
 from scheduler.services.accounts.webhooks import webhook_secret
 
 log = logging.getLogger(__name__)
@@ -92,16 +94,27 @@ def _post(delivery: Delivery, at: datetime) -> DeliveryTry:
 def _mail(delivery: Delivery) -> DeliveryTry:
     assert delivery.mail is not None
     body = json.loads(delivery.body)
-    job = body["job"]
-    subject = f"J-{job['number']} {job['name']} {SAID[delivery.notice]}"
-    lines = [f"{subject}.", "", f"Queue: {body.get('queue', '')}", f"At: {body['at']}", f"Why: {body['reason']}"]
+    subject, why, path = _said(delivery.notice, body)
+    lines = [f"{subject}.", "", f"Queue: {body.get('queue', '')}", f"At: {body['at']}", f"Why: {why}"]
     site = settings.SITE_URL or "Clusterweb: "
-    lines += ["", f"{site}{job['path']}", "", f"You chose this mail on {site}/me."]
+    lines += ["", f"{site}{path}", "", f"You chose this mail on {site}/me."]
     try:
         send_mail(" ".join(subject.split()), "\n".join(lines), None, [delivery.mail.user.email])
     except (OSError, smtplib.SMTPException) as error:
         return DeliveryTry(problem=f"The mail server did not take it: {type(error).__name__}.")
     return DeliveryTry()
+
+
+def _said(notice: str, body: Json) -> tuple[str, str, str]:
+    """Return the subject of a mail, the reason, and the page that it leads to."""
+    if notice == "quota.answered":
+        data, queue = body["data"], body["queue"]
+        verb = "granted" if body["reason"] == "grant" else "refused"
+        given = f": the quota is {data['given_gpus']}" if data["given_gpus"] is not None else ""
+        subject = f"Your request for quota of {queue} was {verb} by {body['by']}{given}"
+        return subject, data["reason"], f"/queues/{quote(queue)}?tab=requests"
+    job = body["job"]
+    return f"J-{job['number']} {job['name']} {SAID[notice]}", body["reason"], job["path"]
 
 
 def _keep(delivery: Delivery, tried: DeliveryTry, *, at: datetime, took_s: float) -> None:

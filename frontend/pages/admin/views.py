@@ -36,6 +36,7 @@ AUDITED = (
     "settings",
     "shadow",
     "quota",
+    "quota_answer",
     "user_limits",
     "idle_rule",
     "isolation",

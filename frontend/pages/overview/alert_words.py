@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 
 from frontend.components.devices import DeviceWord
-from frontend.components.formats import clock, counted, data_size, duration, joined, number, percent
+from frontend.components.formats import clock, counted, data_size, day, duration, joined, number, percent
 from scheduler.selectors.cluster.alerts import AlertKind, AlertRow
 from scheduler.selectors.cluster.changes import ChangesRow
 from scheduler.selectors.cluster.next_free import NextFreeRow
@@ -110,6 +110,22 @@ def _late(row: AlertRow, device: DeviceWord) -> str:
     return f"Rounds come every {every}. Running jobs go on; nothing new starts."
 
 
+def _asked(row: AlertRow, device: DeviceWord) -> str:
+    numbers = row["numbers"]
+    return f"{numbers['user']} asks for {device.counted(numbers['quota_gpus'])} for {row['subject']}"
+
+
+def _why_asked(row: AlertRow, device: DeviceWord) -> str:
+    numbers = row["numbers"]
+    until = f", until {day(numbers['until'])}" if numbers["until"] else ""
+    reason = numbers["reason"].rstrip(".")
+    return f"The quota is {number(numbers['before_gpus'])}{until}: {reason}."
+
+
+def _overdue(row: AlertRow, device: DeviceWord) -> str:
+    return f"{row['subject']} had {device.counted(row['numbers']['quota_gpus'])} until {day(row['numbers']['until'])}"
+
+
 _FINDINGS: dict[AlertKind, Words] = {
     AlertKind.SERVER_LOST: lambda row, device: f"{row['subject']} is lost",
     AlertKind.SERVER_DRAINED: lambda row, device: f"{row['subject']} is drained",
@@ -120,6 +136,8 @@ _FINDINGS: dict[AlertKind, Words] = {
     AlertKind.QUEUE_UNFAIR: lambda row, device: (
         f"{row['subject']} jobs take {number(row['numbers']['rho'], 1)} times their fair time"
     ),
+    AlertKind.QUOTA_ASKED: _asked,
+    AlertKind.QUOTA_OVERDUE: _overdue,
     AlertKind.SIZE_JUMP: lambda row, device: f"{row['subject']} reports another size",
     AlertKind.DISK_FULL: lambda row, device: f"The shared disk is {percent(row['numbers']['used_frac'])} full",
     AlertKind.WEBHOOK_FAILING: lambda row, device: f"Webhook {row['subject']} fails",
@@ -132,6 +150,11 @@ _CAUSES: dict[AlertKind, Words] = {
     AlertKind.ROUND_LATE: _late,
     AlertKind.STEP_FAILING: lambda row, device: str(row["numbers"]["error"]),
     AlertKind.QUEUE_UNFAIR: _unfair,
+    AlertKind.QUOTA_ASKED: _why_asked,
+    AlertKind.QUOTA_OVERDUE: lambda row, device: (
+        f"{row['numbers']['user']} asked for it; the quota before was {number(row['numbers']['before_gpus'])}. "
+        "Saving the quota, the same or another, ends this."
+    ),
     AlertKind.SIZE_JUMP: _size,
     AlertKind.DISK_FULL: lambda row, device: f"{data_size(row['numbers']['free_bytes'])} left in {row['subject']}.",
     AlertKind.WEBHOOK_FAILING: lambda row, device: (

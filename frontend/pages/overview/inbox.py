@@ -57,6 +57,8 @@ _LOOKS = {
     AlertKind.ROUND_LATE: ("history", "warn"),
     AlertKind.STEP_FAILING: ("triangle-alert", "bad"),
     AlertKind.QUEUE_UNFAIR: ("hourglass", "warn"),
+    AlertKind.QUOTA_ASKED: ("arrow-left-right", "info"),
+    AlertKind.QUOTA_OVERDUE: ("hourglass", "warn"),
     AlertKind.SIZE_JUMP: ("server", "warn"),
     AlertKind.DISK_FULL: ("hard-drive", "warn"),
     AlertKind.WEBHOOK_FAILING: ("unplug", "bad"),
@@ -102,6 +104,10 @@ def _details(row: AlertRow) -> str:
         return reverse("webhook", args=[int(id_)])
     if kind is AlertKind.DISK_FULL:
         return reverse("admin-kept")
+    if kind is AlertKind.QUOTA_ASKED:
+        return f"{reverse('queue', args=[row['subject']])}?tab=quota&request={id_}"
+    if kind is AlertKind.QUOTA_OVERDUE:
+        return f"{reverse('queue', args=[row['subject']])}?tab=quota&gpus={row['numbers']['before_gpus']}"
     if kind in (AlertKind.ROUND_LATE, AlertKind.STEP_FAILING):
         return reverse("rounds")
     return reverse("server", args=[id_])
@@ -119,6 +125,8 @@ def _action(row: AlertRow) -> tuple[str, str, bool]:
     if kind is AlertKind.WEBHOOK_FAILING:
         return "Send a test", reverse("webhook-test", args=[int(id_)]), True
     verbs = {
+        AlertKind.QUOTA_ASKED: "Preview and answer",
+        AlertKind.QUOTA_OVERDUE: "Preview the return",
         AlertKind.DISK_FULL: "Show what is kept",
         AlertKind.ROUND_LATE: "Show rounds",
         AlertKind.STEP_FAILING: "Show rounds",

@@ -19,7 +19,7 @@ from frontend.pages.overview.inbox import Inbox, inbox_of
 from frontend.pages.overview.looked import last_looked, note_look
 from frontend.pages.overview.own_jobs import own_jobs
 from frontend.pages.overview.utilization import utilization
-from frontend.pages.overview.words import SPANS, bar_scale, consequence, finding, shares_title, tiles
+from frontend.pages.overview.words import SPANS, bar_scale, consequence, finding, request_line, shares_title, tiles
 from scheduler.models.queue import Role
 from scheduler.selectors.cluster.alerts import alerts
 from scheduler.selectors.cluster.changes import changes_since
@@ -33,6 +33,7 @@ from scheduler.selectors.cluster.overview import (
     jct_summary,
     queue_shares,
 )
+from scheduler.selectors.queues.requests import own_requests
 from scheduler.selectors.visibility import Actor, access_of, is_admin, queues_submittable, queues_visible
 
 POINTS = 120
@@ -68,6 +69,7 @@ def overview(request: HttpRequest) -> HttpResponse:
             "inbox": inbox,
             "changed": _changed(user, looked_at, inbox, until, zone),
             "looked_at": looked_at,
+            "requests": [request_line(row, device) for row in own_requests(user, until)],
             "next_free": None if jobs or _submits(user) else _next_free(user, device, until, zone),
             "cluster": frame,
             "device": device,

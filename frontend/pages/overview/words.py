@@ -2,11 +2,15 @@
 
 from typing import NotRequired, TypedDict
 
+from django.urls import reverse
+
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import counted, duration, number, percent, rough, signed
 from frontend.components.gpu_cells import free_by_server
 from frontend.components.times import Series
+from scheduler.models.queue import RequestState
 from scheduler.selectors.cluster.rows import ClusterFrame, CompletionTimes, QueueShareRow, ServerRow
+from scheduler.selectors.queues.requests import QuotaRequestRow
 
 SPANS = {"1h": ("1 h", 3600), "6h": ("6 h", 21600), "24h": ("24 h", 86400), "7d": ("7 d", 604800)}
 
@@ -163,3 +167,24 @@ def bar_scale(shares: list[QueueShareRow]) -> int:
     """Return the number of devices at the right end of every quota bar: a little more than the longest needs."""
     longest = max((max(share["held_gpus"], share["quota_gpus"]) for share in shares), default=1)
     return longest + max(1, longest // 6)
+
+
+class RequestLine(TypedDict):
+    """What became of a request for quota, told to the user who asked."""
+
+    icon: str
+    words: str
+    href: str
+
+
+def request_line(row: QuotaRequestRow, device: DeviceWord) -> RequestLine:
+    """Return ``vision: admin granted your request, the quota is 12 GPUs.``"""
+    answer = f": {row['answer'].rstrip('.')}" if row["answer"] else ""
+    if row["state"] == RequestState.GRANTED:
+        icon, words = "check", f"{row['answered_by']} granted your request: {device.counted(row['given_gpus'] or 0)}."
+    elif row["state"] == RequestState.REFUSED:
+        icon, words = "x", f"{row['answered_by']} refused your request{answer}."
+    else:
+        icon, words = "clock", f"your request for {device.counted(row['quota_gpus'])} is not answered yet."
+    href = f"{reverse('queue', args=[row['queue']])}?tab=requests"
+    return {"icon": icon, "words": f"{row['queue']}: {words}", "href": href}

@@ -149,6 +149,25 @@ class FilesForm(ReasonedForm):
             self.add_error(name if name in self.fields else None, entry.detail)
 
 
+class RequestForm(forms.Form):
+    """What is asked for. The service checks the values."""
+
+    prefix = "ask"
+    quota_gpus = forms.IntegerField(min_value=0, label="Quota")
+    until = forms.DateField(
+        required=False,
+        label="Needed until",
+        help_text="Last day. Empty: for good.",
+        widget=forms.DateInput(attrs={"type": "date"}),
+    )
+    reason = forms.CharField(min_length=3, max_length=500, help_text="All who see the queue can read it.")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # Django's own signature
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            field.widget.attrs["autocomplete"] = "off"
+
+
 class MemberForm(forms.Form):
     """Give a user a role."""
 

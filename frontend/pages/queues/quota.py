@@ -1,7 +1,8 @@
 """The quota tab: the editor, what another quota would do, and earlier changes."""
 
 from collections.abc import Callable, Mapping
-from typing import TypedDict
+from dataclasses import asdict
+from typing import Any, TypedDict
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseRedirect
@@ -10,19 +11,22 @@ from frontend.components.happenings import Happening, happenings
 from frontend.components.viewer import now_utc
 from frontend.pages.queues.consequences import consequences
 from frontend.pages.queues.forms import FilesForm, IdleForm, IsolationForm, LimitsForm, QuotaForm
+from frontend.pages.queues.requests import asked_in, is_gpus
 from frontend.pages.queues.sent import Sent, SentContext
 from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.core.spec.units import format_duration
-from scheduler.models import Event, Queue
+from scheduler.models import Event, Queue, QuotaRequest
 from scheduler.selectors.events import event_row, events_joined
+from scheduler.selectors.queues.requests import QuotaRequestRow, request_row
 from scheduler.selectors.queues.rows import SiblingRow
 from scheduler.selectors.queues.stored import Stored, queue_stored
 from scheduler.selectors.queues.tree import queue_siblings
-from scheduler.selectors.visibility import Actor
+from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.queues.directories import queue_keep_directories
 from scheduler.services.queues.idle import queue_set_idle
 from scheduler.services.queues.isolation import queue_demand_isolation
 from scheduler.services.queues.quotas import Move, Quota, queue_change_quota
+from scheduler.services.queues.requests import quota_request_grant
 from scheduler.services.queues.user_limits import queue_limit_users
 from scheduler.whatif.quota_forecast import FARTHER_S, HORIZON_S, quota_forecast
 
@@ -39,7 +43,12 @@ class SiblingField(SiblingRow):
 
 
 class QuotaTab(TypedDict):
-    """The context of the tab; ``slider`` is the quota in the form, as a number or as typed."""
+    """The context of the tab.
+
+    Keys:
+        slider: The quota in the form, as a number or as typed.
+        asked: The open request that the form answers.
+    """
 
     siblings: list[SiblingField]
     scale_top: int
@@ -52,14 +61,24 @@ class QuotaTab(TypedDict):
     isolation_form: IsolationForm
     files_form: FilesForm
     stored: Stored
+    asked: QuotaRequestRow | None
 
 
-def quota_context(user: Actor, queue: Queue, sent: SentContext) -> QuotaTab:
-    """Return what the tab shows."""
+def quota_context(
+    user: Actor, queue: Queue, sent: SentContext, *, asked: QuotaRequest | None = None, typed_gpus: str = ""
+) -> QuotaTab:
+    """Return what the tab shows.
+
+    Args:
+        asked: The request that a link came with; its GPUs and reason stand in the form.
+        typed_gpus: The quota that a link came with, as text.
+    """
+    row = request_row(asked, user, access_of(user)) if asked is not None else None
+    row = row if row is not None and row["may_answer"] else None
     changes = events_joined(Event.objects.filter(queue=queue, kind__in=CHANGE_KINDS)).order_by("-id")
     siblings = queue_siblings(user, queue)
     scale = max(queue.parent.quota_gpus if queue.parent else 0, 2 * queue.quota_gpus, 8)
-    form = sent.get("quota_form") or QuotaForm(initial=_shown(queue))
+    form = sent.get("quota_form") or QuotaForm(initial=_shown(queue) | _proposed(row, typed_gpus))
     taken = sent.get("taken", {})
     return {
         "siblings": [{**row, "value": taken.get(row["id"], row["quota_gpus"])} for row in siblings],
@@ -74,12 +93,20 @@ def quota_context(user: Actor, queue: Queue, sent: SentContext) -> QuotaTab:
         or IsolationForm(initial={"isolation": queue.isolation, "version": queue.version}),
         "files_form": sent.get("files_form") or FilesForm(initial=_files(queue)),
         "stored": queue_stored(queue),
+        "asked": row,
     }
 
 
 def _shown(queue: Queue) -> dict[str, object]:
     names = ("quota_gpus", "max_gpus", "weight", "may_borrow", "version")
     return {name: getattr(queue, name) for name in names} | {"weight": f"{queue.weight:g}"}
+
+
+def _proposed(asked: QuotaRequestRow | None, typed_gpus: str) -> dict[str, object]:
+    """Return what a link puts into the form."""
+    if asked is not None:
+        return {"quota_gpus": asked["quota_gpus"], "reason": f"{asked['asked_by']}: {asked['reason']}"[:200]}
+    return {"quota_gpus": int(typed_gpus)} if is_gpus(typed_gpus) else {}
 
 
 def _limits(queue: Queue) -> dict[str, object]:
@@ -118,18 +145,7 @@ def quota_sent(request: HttpRequest, queue: Queue) -> Sent:
                 actor=request.user, queue=queue, after=after, moves=moves, at=now_utc(), horizon_s=ahead_s
             )
             return Sent(context={**shown, "consequences": consequences(found, most_horizon_s=FARTHER_S)})
-        changed = queue_change_quota(
-            actor=request.user,
-            queue=queue,
-            quota_gpus=after.quota_gpus,
-            max_gpus=after.max_gpus,
-            weight=after.weight,
-            may_borrow=after.may_borrow,
-            reason=values["reason"],
-            expected_version=values["version"],
-            moves=moves,
-            at=now_utc(),
-        )
+        return _saved(request, queue, after, moves, values)
     except SpecInvalid as error:
         form.add_errors(error)
         return Sent(status=422, context=shown)
@@ -137,8 +153,36 @@ def quota_sent(request: HttpRequest, queue: Queue) -> Sent:
         queue.refresh_from_db()
         form = QuotaForm({**request.POST.dict(), "version": queue.version})
         return Sent(status=409, context={**shown, "quota_form": form, "conflict": str(error)})
-    messages.success(request, f"Quota of {changed.name} is {changed.quota_gpus} from the next round.")
-    return Sent(to=HttpResponseRedirect(f"/queues/{changed.name}?tab=quota"))
+
+
+def _saved(request: HttpRequest, queue: Queue, after: Quota, moves: list[Move], values: Mapping[str, Any]) -> Sent:
+    """Save the quota; as the answer to a request where the form names one."""
+    asked = asked_in(request.user, queue, request.POST.get("request", ""))
+    reason, version, at = values["reason"], values["version"], now_utc()
+    if asked is not None:
+        quota_request_grant(
+            actor=request.user,
+            request=asked,
+            quota=after,
+            reason=reason,
+            expected_version=version,
+            at=at,
+            moves=moves,
+        )
+        said = f"{asked.asked_by.username} is told: the quota"
+    else:
+        queue_change_quota(
+            actor=request.user,
+            queue=queue,
+            **asdict(after),
+            reason=reason,
+            expected_version=version,
+            moves=moves,
+            at=at,
+        )
+        said = "Quota"
+    messages.success(request, f"{said} of {queue.name} is {after.quota_gpus} from the next round.")
+    return Sent(to=HttpResponseRedirect(f"/queues/{queue.name}?tab=quota"))
 
 
 def _moves(user: Actor, sent: Mapping[str, str], queue: Queue) -> tuple[list[Move], dict[int, str]]:

@@ -7,7 +7,15 @@ from django import forms
 from django.http import HttpResponseBase
 
 from frontend.pages.queues.consequences import Consequences
-from frontend.pages.queues.forms import FilesForm, IdleForm, IsolationForm, LimitsForm, MemberForm, QuotaForm
+from frontend.pages.queues.forms import (
+    FilesForm,
+    IdleForm,
+    IsolationForm,
+    LimitsForm,
+    MemberForm,
+    QuotaForm,
+    RequestForm,
+)
 
 
 class SentContext(TypedDict, total=False):
@@ -16,6 +24,7 @@ class SentContext(TypedDict, total=False):
     Keys:
         form: A new queue.
         quota_form, limits_form, idle_form, isolation_form, files_form, member_form: As sent, with what is wrong.
+        request_form: A request for quota, as sent, with what is wrong.
         taken: Quotas of sibling queues as typed, by queue.
         consequences: What the quota would do.
         conflict: Why it was not saved.
@@ -28,6 +37,7 @@ class SentContext(TypedDict, total=False):
     isolation_form: IsolationForm
     files_form: FilesForm
     member_form: MemberForm
+    request_form: RequestForm
     taken: dict[int, str]
     consequences: Consequences
     conflict: str

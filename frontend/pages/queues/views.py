@@ -12,6 +12,14 @@ from frontend.pages.queues.members import member_removed, member_sent, members_c
 from frontend.pages.queues.overview import overview_context
 from frontend.pages.queues.quota import files_sent, idle_sent, isolation_sent, limits_sent, quota_context, quota_sent
 from frontend.pages.queues.ranges import asked_range, range_links
+from frontend.pages.queues.requests import (
+    asked_in,
+    request_carried,
+    request_refused,
+    request_sent,
+    request_withdrawn,
+    requests_context,
+)
 from frontend.pages.queues.sent import Sent
 from frontend.pages.queues.use import usage_context
 from scheduler.core.model.errors import NotAllowed
@@ -21,7 +29,13 @@ from scheduler.selectors.cluster.servers import server_list
 from scheduler.selectors.queues.tree import queue_detail, queue_list
 from scheduler.selectors.visibility import access_of, require_queue
 
-TABS = {"overview": "Overview", "quota": "Quota", "members": "Members", "usage": "Usage and loans"}
+TABS = {
+    "overview": "Overview",
+    "quota": "Quota",
+    "requests": "Requests",
+    "members": "Members",
+    "usage": "Usage and loans",
+}
 RANGED = frozenset({"overview", "usage"})
 YEAR_S = 31_536_000
 # Which tab shows the outcome of a form; the field ``do`` names the form.
@@ -33,6 +47,10 @@ SENT_TO = {
     "idle": "quota",
     "isolation": "quota",
     "files": "quota",
+    "ask": "requests",
+    "refuse": "requests",
+    "withdraw": "requests",
+    "carry": "requests",
     "member": "members",
     "remove": "members",
 }
@@ -82,6 +100,10 @@ def queue(request: HttpRequest, name: str) -> HttpResponseBase:
         "idle": idle_sent,
         "isolation": isolation_sent,
         "files": files_sent,
+        "ask": request_sent,
+        "refuse": request_refused,
+        "withdraw": request_withdrawn,
+        "carry": request_carried,
         "member": member_sent,
     }
     sent = send.get(doing, member_removed)(request, shown)
@@ -111,7 +133,11 @@ def _show(request: HttpRequest, shown: Queue, tab: str, sent: Sent) -> HttpRespo
     if tab == "overview":
         context |= overview_context(request.user, shown, range_, zone=viewer_zone(request), device=device)
     elif tab == "quota":
-        context |= quota_context(request.user, shown, sent.context)
+        named = request.POST.get("request") or request.GET.get("request", "")
+        asked = asked_in(request.user, shown, named)
+        context |= quota_context(request.user, shown, sent.context, asked=asked, typed_gpus=request.GET.get("gpus", ""))
+    elif tab == "requests":
+        context |= requests_context(request.user, shown, sent.context, typed_gpus=request.GET.get("gpus", ""))
     elif tab == "members":
         context |= members_context(shown, detail)
     else:

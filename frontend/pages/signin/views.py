@@ -19,7 +19,7 @@ from frontend.pages.signin.failures import WINDOW_S, Failures
 from frontend.pages.signin.forms import PasswordForm, TokenForm
 from scheduler.core.model.errors import NotAllowed, NotFound, SpecInvalid
 from scheduler.models import ApiToken
-from scheduler.selectors.accounts.notices import NOTICES, OF_A_JOB
+from scheduler.selectors.accounts.notices import NOTICES, OF_A_USER
 from scheduler.selectors.accounts.webhooks import mail_notices
 from scheduler.services.accounts.tokens import token_create, token_revoke
 from scheduler.services.accounts.users import password_change, sign_in_record
@@ -103,7 +103,7 @@ def me(request: HttpRequest) -> HttpResponseBase:
         "tokens": tokens,
         "themes": THEMES,
         "chosen": viewer_theme(request),
-        "mails": [(name, NOTICES[name], name in mail_notices(request.user)) for name in OF_A_JOB],
+        "mails": [(name, NOTICES[name], name in mail_notices(request.user)) for name in OF_A_USER],
         "mails_are_sent": settings.MAILS_ARE_SENT,
         "curl": f'curl -H "Authorization: Bearer $CLUSTERWEB_TOKEN" {url}',
     }

@@ -164,7 +164,7 @@ def _changed(
     body = read_body(request, shape)
     values = {column: body.get(column, getattr(queue, column)) for column in columns}
     if "moves" in body:
-        values["moves"] = _moves(request, body)
+        values["moves"] = moves_of(request, body)
     at = live_ports().clock.now()
     with guarded():
         queue = service(
@@ -251,11 +251,12 @@ class QuotaForecast(ApiView):
         queue = require_queue(request.user, name)
         body = read_body(request, QuotaFields)
         after = Quota(**{column: body.get(column, getattr(queue, column)) for column in QUOTA_FIELDS})
-        moves, at = _moves(request, body), live_ports().clock.now()
+        moves, at = moves_of(request, body), live_ports().clock.now()
         return Response(quota_forecast(actor=request.user, queue=queue, after=after, moves=moves, at=at))
 
 
-def _moves(request: Request, body: Json) -> list[Move]:
+def moves_of(request: Request, body: Json) -> list[Move]:
+    """Return the new quotas of siblings that a body names."""
     return [Move(queue=require_queue(request.user, name), quota_gpus=gpus) for name, gpus in body["moves"].items()]
 
 

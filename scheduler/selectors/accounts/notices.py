@@ -16,6 +16,8 @@ NOTICES = {
     "job.idle": "A job holds GPUs for longer than its queue allows without using them.",
     "fairness.over": "The jobs of a queue take longer than the limit times what an equal share would give them.",
     "quota.changed": "The quota of a queue was changed.",
+    "quota.requested": "A member asks for more quota.",
+    "quota.answered": "A request for quota was granted or refused.",
     "server.drained": "A server is taken out of use.",
     "server.lost": "A server does not report any more.",
     "server.up": "A server is offered to rounds.",
@@ -24,10 +26,14 @@ NOTICES = {
     "scheduler.step": "A part of the scheduler fails, or works again; the reason says which.",
 }
 OF_A_QUEUE = tuple(name for name in NOTICES if name.startswith(("job.", "quota.", "fairness.")))
-OF_A_JOB = tuple(name for name in NOTICES if name.startswith("job."))
+# What a user may choose as mail: of the own jobs, and of the own requests.
+OF_A_USER = (*(name for name in NOTICES if name.startswith("job.")), "quota.answered")
 TEST = "test"
 # Kinds of events that can be notices at all.
-KINDS = ("job_state", "job_idle", "fairness_over", "quota", "server_state", "settings", "plan_refused", "step")
+KINDS = (
+    *("job_state", "job_idle", "fairness_over", "quota", "quota_request", "quota_answer"),
+    *("server_state", "settings", "plan_refused", "step"),
+)
 
 _JOB_ENTERS = {
     JobState.PREEMPTING: "job.preempted",
@@ -40,6 +46,8 @@ _OTHERS = {
     "job_idle": "job.idle",
     "fairness_over": "fairness.over",
     "quota": "quota.changed",
+    "quota_request": "quota.requested",
+    "quota_answer": "quota.answered",
     "settings": "settings.changed",
     "plan_refused": "round.refused",
     "step": "scheduler.step",

@@ -6,17 +6,19 @@ GPUs out of use, then what hurts jobs now, then what breaks later; within that t
 
 import shutil
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from typing import Annotated, TypedDict
 
 from django.conf import settings
 from django.db.models import Count, F, Max, Min, OuterRef, Q, Subquery
 
-from scheduler.models import Cluster, Delivery, Event, Gpu, LeaseGpu, Queue, Server
+from scheduler.models import Cluster, Delivery, Event, Gpu, LeaseGpu, Queue, QuotaRequest, Server
+from scheduler.models.queue import RequestState
 from scheduler.models.server import ServerState
 from scheduler.models.webhook import DeliveryState
 from scheduler.selectors.cluster.fairness import FAIR, UNFAIR
+from scheduler.selectors.queues.requests import requests_overdue
 from scheduler.selectors.rows import Json, Moment, one_of
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, is_admin
@@ -38,6 +40,8 @@ class AlertKind(StrEnum):
     ROUND_LATE = "round_late"
     STEP_FAILING = "step_failing"
     QUEUE_UNFAIR = "queue_unfair"
+    QUOTA_ASKED = "quota_asked"
+    QUOTA_OVERDUE = "quota_overdue"
     SIZE_JUMP = "size_jump"
     DISK_FULL = "disk_full"
     WEBHOOK_FAILING = "webhook_failing"
@@ -52,7 +56,7 @@ class AlertRow(TypedDict):
     key: Annotated[str, "The same as long as the cause holds: `<kind>:<id of the subject>`."]
     kind: Annotated[str, one_of(AlertKind)]
     subject: Annotated[str, "Name of the server, queue, webhook or part of the scheduler; empty for the cluster."]
-    subject_id: Annotated[str, "Its id in paths."]
+    subject_id: Annotated[str, "Its id in paths; of a request for quota, the id of the request."]
     since: Annotated[Moment | None, "null where nothing says when it began."]
     lost_gpus: Annotated[int, "GPUs that it keeps out of use."]
     numbers: Annotated[Json, "The cause in numbers; a key carries its unit."]
@@ -62,7 +66,7 @@ def alerts(user: Actor, at: datetime) -> list[AlertRow]:
     """Return what needs an admin at this moment, most urgent first; nothing for other users."""
     if not is_admin(user):
         return []
-    found = [*_of_servers(at), *_of_scheduler(at), *_of_queues(), *_of_webhooks(), *_of_disk()]
+    found = [*_of_servers(at), *_of_scheduler(at), *_of_queues(), *_of_requests(at), *_of_webhooks(), *_of_disk()]
     return sorted(found, key=lambda row: (_urgency(row), row["since"] or "", row["key"]))
 
 
@@ -157,6 +161,25 @@ def _of_queues() -> Iterator[AlertRow]:
     for name, since, data in told.filter(told_kind=UNFAIR).order_by("name").values_list("name", "told_at", "told"):
         numbers = {"rho": data.get("rho"), "limit": data.get("limit")}
         yield _row(AlertKind.QUEUE_UNFAIR, numbers, subject=name, id_=name, since=since)
+
+
+def _of_requests(at: datetime) -> Iterator[AlertRow]:
+    """Return the open requests for quota, and the quotas that were given until a day that is over."""
+    asked = QuotaRequest.objects.filter(state=RequestState.OPEN).select_related("queue", "asked_by").order_by("pk")
+    overdue = requests_overdue(at.astimezone(UTC).date()).order_by("pk")
+    for kind, found in ((AlertKind.QUOTA_ASKED, asked), (AlertKind.QUOTA_OVERDUE, overdue)):
+        for one in found:
+            until = one.until
+            numbers = {
+                "user": one.asked_by.username,
+                "quota_gpus": one.quota_gpus if kind is AlertKind.QUOTA_ASKED else one.given_gpus,
+                "before_gpus": one.before_gpus,
+                "until": until.isoformat() if until else None,
+                "reason": one.reason,
+            }
+            ended = datetime.combine(until, time(), tzinfo=UTC) + timedelta(days=1) if until else None
+            since = one.asked_at if kind is AlertKind.QUOTA_ASKED else ended
+            yield _row(kind, numbers, subject=one.queue.name, id_=one.pk, since=since)
 
 
 def _of_webhooks() -> Iterator[AlertRow]:

@@ -16,7 +16,7 @@ from django.db import transaction
 from scheduler.core.model.errors import Conflict, NotAllowed
 from scheduler.models import Delivery, Event, MailChoice, Queue, Webhook
 from scheduler.models.queue import Role
-from scheduler.selectors.accounts.notices import NOTICES, OF_A_JOB, OF_A_QUEUE, TEST
+from scheduler.selectors.accounts.notices import NOTICES, OF_A_QUEUE, OF_A_USER, TEST
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.events import event_record
@@ -126,7 +126,7 @@ def mail_choose(*, actor: Actor, notices: Sequence[str], at: datetime) -> MailCh
     if not (isinstance(actor, User) and actor.is_active):
         raise NotAllowed("Sign in to choose.")
     problems = Problems()
-    kept = _checked_notices(problems, notices, known=OF_A_JOB, may_be_empty=True)
+    kept = _checked_notices(problems, notices, known=OF_A_USER, may_be_empty=True)
     if kept and not settings.MAILS_ARE_SENT:
         problems.add("notices", "no_mail", "This installation sends no mails: no mail server is set.")
     elif kept and not actor.email:

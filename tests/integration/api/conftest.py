@@ -20,6 +20,7 @@ from scheduler.models import (
     Job,
     Profile,
     Queue,
+    QuotaRequest,
     Round,
     Scenario,
     Server,
@@ -36,7 +37,15 @@ from scheduler.services.whatif import files
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.code import unpacked_here
 from tests.support.rows.experiments import experiment_make
-from tests.support.rows.factories import job_make, member_make, queue_make, round_make, server_make, user_make
+from tests.support.rows.factories import (
+    job_make,
+    member_make,
+    queue_make,
+    quota_request_make,
+    round_make,
+    server_make,
+    user_make,
+)
 from tests.support.rows.notices import webhook_make
 from tests.support.rows.scenarios import scenario_make, trace_file_make, trace_read_here
 
@@ -55,6 +64,7 @@ class World:
         asking: One that waits for a worker.
         trace_file: Of the lead.
         webhook: Of ``vision``.
+        quota_request: Of the member, open, for ``vision``.
 
     Each user and ``vision`` keep a secret ``wandb``.
     """
@@ -73,6 +83,7 @@ class World:
     asking: Scenario
     trace_file: TraceFile
     webhook: Webhook
+    quota_request: QuotaRequest
 
     def actor(self, role: str) -> User | AnonymousUser:
         """Return the user of a role."""
@@ -144,6 +155,7 @@ def world_make() -> World:
         asking=scenario_make(users["lead"]),
         trace_file=trace_file_make(users["lead"]),
         webhook=webhook_make(users["lead"], vision),
+        quota_request=quota_request_make(vision, users["member"]),
     )
 
 

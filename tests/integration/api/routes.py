@@ -100,6 +100,7 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "manifest": f"sha256:{offered(world.actor(role))}" if route.name == "api-code-blobs" else "",
         "webhook": world.webhook.pk,
         "secret": "wandb",
+        "asked": world.quota_request.pk,
         "path": "out/canary.txt",
     }
     if route.name in JOB_FILES:
@@ -119,6 +120,9 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "post-api-queues": {"name": "org/new", "parent": "org", "quota_gpus": 1},
         "patch-api-queue": {"quota_gpus": 5, "reason": "more work"},
         "post-api-queue-forecast": {"quota_gpus": 5},
+        "post-api-quota-requests": {"queue": "vision", "quota_gpus": 6, "reason": "deadline"},
+        "post-api-quota-request-grant": {},
+        "post-api-quota-request-refuse": {"reason": "none left"},
         "patch-api-queue-limits": {"user_max_gpus": 2, "reason": "deadline"},
         "patch-api-queue-idle": {"idle_after_s": 7200, "idle_action": "suspend", "reason": "others wait"},
         "patch-api-queue-files": {"keep_directories_days": 14, "reason": "disk is full"},

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
+from scheduler.models import QuotaRequest
 from tests.integration.api.conftest import World
 from tests.support.pages.routes import page_path, page_patterns
 from tests.support.pages.world import page_arguments
@@ -29,6 +30,10 @@ FORMS: dict[str, dict[str, Any]] = {
     "POST jobs-resume": {"confirmed": "yes"},
     "POST queue quota": QUOTA,
     "POST queue preview": {**QUOTA, "do": "preview"},
+    "POST queue quota grant": {**QUOTA, "request": ""},
+    "POST queue ask": {"do": "ask", "ask-quota_gpus": "6", "ask-reason": "deadline"},
+    "POST queue refuse": {"do": "refuse", "request": "", "reason": "none left"},
+    "POST queue withdraw": {"do": "withdraw", "request": ""},
     "POST queue limits": {
         "do": "limits",
         "limits-user_max_gpus": "2",
@@ -79,7 +84,11 @@ def answered(world: World, key: str, role: str) -> int:
     form = dict(FORMS.get(key, {}))
     if name in ("jobs-cancel", "jobs-suspend", "jobs-resume", "jobs-restore", "jobs-reprioritise"):
         form["job"] = world.job.pk
+    if "request" in form:
+        form["request"] = str(world.quota_request.pk)
     with transaction.atomic():
+        if form.get("do") == "ask":
+            QuotaRequest.objects.all().delete()  # one open request each
         client = world.client(role)
         answer = client.post(path, form) if method == "POST" else client.get(path)
         transaction.set_rollback(True)

@@ -200,6 +200,27 @@ ROWS = (
         "change a quota", ADMINS_OF_QUEUE, Way("patch-api-queue"), Way("POST queue quota", does=302)
     ),
     Row("preview a quota", LEADS, Way("post-api-queue-forecast"), Way("POST queue preview")),
+    Row("list requests for quota", SIGNED_IN, Way("get-api-quota-requests")),
+    Row("see a request for quota", IN_QUEUE, Way("get-api-quota-request")),
+    Row("ask for quota", MEMBERS, Way("post-api-quota-requests", does=201), Way("POST queue ask", does=302)),
+    Row(
+        "grant a request for quota",
+        ADMINS_OF_QUEUE,
+        Way("post-api-quota-request-grant"),
+        Way("POST queue quota grant", does=302),
+    ),
+    Row(
+        "refuse a request for quota",
+        ADMINS_OF_QUEUE,
+        Way("post-api-quota-request-refuse"),
+        Way("POST queue refuse", does=302),
+    ),
+    Row(  # it is the member's
+        "withdraw a request for quota",
+        OWNS,
+        Way("post-api-quota-request-withdraw"),
+        Way("POST queue withdraw", does=302),
+    ),
     Row("set limits", LEADS, Way("patch-api-queue-limits"), Way("POST queue limits", does=302)),
     Row("set what idle jobs meet", LEADS, Way("patch-api-queue-idle"), Way("POST queue idle", does=302)),
     Row("demand isolation", LEADS, Way("patch-api-queue-isolation"), Way("POST queue isolation", does=302)),

@@ -26,6 +26,7 @@ from scheduler.models import (
     LeaseGpu,
     Membership,
     Queue,
+    QuotaRequest,
     Round,
     Sample,
     Server,
@@ -90,6 +91,12 @@ def member_make(queue: Queue, role: Role = Role.MEMBER, *, user: User | None = N
     user = user or user_make(name)
     Membership.objects.create(user=user, queue=queue, role=role)
     return user
+
+
+def quota_request_make(queue: Queue, user: User, *, quota_gpus: int = 6, **columns: Any) -> QuotaRequest:
+    """Return an open request for quota."""
+    columns = {"asked_at": AT, "reason": "deadline", "before_gpus": queue.quota_gpus, **columns}
+    return QuotaRequest.objects.create(queue=queue, asked_by=user, quota_gpus=quota_gpus, **columns)
 
 
 def server_make(

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from scheduler.api.http.permissions import DenyUnlessAllowed
 from scheduler.api.http.view import ApiView
-from scheduler.models import Server
+from scheduler.models import QuotaRequest, Server
 from scheduler.services.cluster.servers import server_drain
 from tests.integration.api.conftest import World, spec
 from tests.integration.api.routes import PLAIN, Route, api_patterns, api_routes, call_of
@@ -34,6 +34,8 @@ def send(client: Client, world: World, route: Route, role: str, headers: dict[st
     if str(route) == "post-api-server-undrain":
         at = datetime.now(UTC)
         server_drain(actor=world.users["admin"], server=world.server, reason="before", at=at)
+    if str(route) == "post-api-quota-requests":
+        QuotaRequest.objects.all().delete()  # one open request each
     if str(route) == "post-api-server-size":
         Server.objects.filter(pk=world.server.pk).update(claimed_size=call.body)
     if str(route) == "post-api-job-unblock":

@@ -20,7 +20,7 @@ from clusterweb.cli.text import duration, table
 from clusterweb.client import rows
 from scheduler.api.jobs.logs import LogRow
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Job, Queue
+from scheduler.models import Job, Queue, QuotaRequest
 from scheduler.selectors.files import rows as file_rows
 from scheduler.selectors.jobs import reason_rows
 from scheduler.selectors.jobs import rows as job_rows
@@ -273,6 +273,79 @@ def test_quota_change_needs_a_reason_and_the_right(
     sign_in(shop, "admin", monkeypatch)
     assert main(["quota", "vision", "--gpus", "3", "--reason", "more work"]) == 0
     assert Queue.objects.get(pk=shop.vision.pk).quota_gpus == 3
+
+
+
+
+def test_files_are_listed_and_downloaded(
+    shop: World, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file under its own name, a folder as a zip; nothing is overwritten unasked, odd names are found again."""
+    key = f"J-{shop.job.number}"
+    file_write(shop.job, "out/last.pt", b"weights" * 1000)
+    file_write(shop.job, b"out/two\nlines", b"odd")
+    assert main(["files", "ls", key]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("out/")
+    assert main(["files", "ls", key, "out", "-o", "json"]) == 0
+    assert [row["path"] for row in json.loads(capsys.readouterr().out)] == ["out/last.pt", "out/two%0Alines"]
+
+    assert main(["files", "get", key, "out/last.pt"]) == 0
+    assert (tmp_path / "last.pt").read_bytes() == b"weights" * 1000
+    assert main(["files", "get", key, "out/last.pt"]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert main(["files", "get", key, "out/two%0Alines", "--to", "odd.txt"]) == 0
+    assert (tmp_path / "odd.txt").read_bytes() == b"odd"
+    assert main(["files", "get", key, "nowhere"]) == 1
+    assert "There is no file nowhere" in capsys.readouterr().err
+    assert not list(tmp_path.glob(".*.part"))
+
+
+def test_download_goes_on_where_the_connection_was_lost(
+    shop: World, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest is asked for; a file that was written meanwhile comes anew."""
+    path = file_write(shop.job, "a.bin", b"0123456789")
+    key, read, left = f"J-{shop.job.number}", files._read, [4, 3]
+
+    def lose(answer: HTTPResponse) -> Iterator[bytes]:
+        got = b"".join(read(answer))
+        yield got[: left[0]] if left else got
+        if left:
+            left.pop(0)
+
+    monkeypatch.setattr(files, "_read", lose)
+    assert main(["files", "get", key, "a.bin"]) == 0
+    assert (tmp_path / "a.bin").read_bytes() == b"0123456789"
+    assert capsys.readouterr().err.count("going on from there") == 2
+
+    left.append(6)
+
+    def change(answer: HTTPResponse) -> Iterator[bytes]:
+        yield from lose(answer)
+        path.write_bytes(b"abcdefghijkl")
+
+    monkeypatch.setattr(files, "_read", change)
+    assert main(["files", "get", key, "a.bin", "--force"]) == 0
+    assert (tmp_path / "a.bin").read_bytes() == b"abcdefghijkl"
+def test_quota_is_asked_for_and_granted(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member asks with a reason, an admin lists and gives less than that."""
+    QuotaRequest.objects.all().delete()
+    asked = ["quota", "vision", "--ask", "6", "--until", "2999-01-31"]
+
+    assert main(asked) == 2
+    assert main([*asked, "--reason", "deadline"]) == 0
+    number = str(QuotaRequest.objects.get().pk)
+    assert main(["quota-requests", "grant", number]) == 1
+    sign_in(shop, "admin", monkeypatch)
+    assert main(["quota-requests", "refuse", number]) == 2
+    capsys.readouterr()
+    assert main(["quota-requests"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:4] == [number, "vision", "open", "mia"]
+    assert main(["quota-requests", "grant", number, "--gpus", "5"]) == 0
+    assert capsys.readouterr().out == f"Request {number} is granted: the quota of vision is 5.\n"
+    assert Queue.objects.get(pk=shop.vision.pk).quota_gpus == 5
 
 
 def test_demand_on_servers_is_changed_beside_the_quota(shop: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@
   field.addEventListener("input", () => { slide.value = field.value; });
   for (const input of form.querySelectorAll("input[type=range], input[type=number], input[type=checkbox]")) input.addEventListener("change", () => ask("preview"));
   form.querySelector("[data-preview]").addEventListener("click", (event) => { event.preventDefault(); ask("preview"); });
+  if ("askNow" in form.dataset) ask("preview");
   document.addEventListener("click", (event) => {
     if (!event.target.closest("[data-farther]")) return;
     event.preventDefault();

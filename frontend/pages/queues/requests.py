@@ -1,0 +1,113 @@
+"""The tab of requests: members ask for quota, and see what was asked before and how it was answered.
+
+Users who may change the quota grant a request on the quota tab, where its preview is; here they read and refuse.
+"""
+
+from typing import TypedDict
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponseRedirect
+
+from frontend.components.viewer import now_utc
+from frontend.pages.queues.forms import RequestForm
+from frontend.pages.queues.sent import Sent, SentContext
+from scheduler.core.model.errors import Conflict, SpecInvalid
+from scheduler.models import Queue, QuotaRequest
+from scheduler.models.queue import Role
+from scheduler.selectors.queues.requests import QuotaRequestRow, quota_requests, require_request
+from scheduler.selectors.visibility import Actor, access_of
+from scheduler.services.queues.requests import (
+    quota_request_create,
+    quota_request_refuse,
+    quota_request_withdraw,
+)
+
+SHOWN = 50
+
+
+class RequestsTab(TypedDict):
+    """The context of the tab; ``request_form`` is None for users who do not ask."""
+
+    asked_rows: list[QuotaRequestRow]
+    request_form: RequestForm | None
+
+
+def requests_context(user: Actor, queue: Queue, sent: SentContext, *, typed_gpus: str) -> RequestsTab:
+    """Return what the tab shows."""
+    rows = quota_requests(user, queue=queue.name, limit=SHOWN)
+    has_open = any(row["may_withdraw"] for row in rows)
+    may_ask = access_of(user).at_least(queue.pk, Role.MEMBER) and not has_open
+    gpus = int(typed_gpus) if is_gpus(typed_gpus) else queue.quota_gpus + 1
+    form = sent.get("request_form") or RequestForm(initial={"quota_gpus": gpus})
+    return {"asked_rows": rows, "request_form": form if may_ask or "request_form" in sent else None}
+
+
+def is_gpus(text: str) -> bool:
+    """Return whether text out of an address is a number of GPUs."""
+    return text.isascii() and text.isdigit() and len(text) <= 7
+
+
+def asked_in(user: Actor, queue: Queue, text: str) -> QuotaRequest | None:
+    """Return the request of this queue that an address or a form names; None where it names none. Raises NotFound."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        return None
+    found = require_request(user, int(text))
+    return found if found.queue_id == queue.pk else None
+
+
+def request_sent(request: HttpRequest, queue: Queue) -> Sent:
+    """Ask for quota."""
+    form = RequestForm(request.POST)
+    if not form.is_valid():
+        return Sent(status=422, context={"request_form": form})
+    try:
+        quota_request_create(actor=request.user, queue=queue, at=now_utc(), **form.cleaned_data)
+    except SpecInvalid as error:
+        for entry in error.errors:
+            form.add_error(entry.pointer.strip("/"), entry.detail)
+        return Sent(status=422, context={"request_form": form})
+    except Conflict as error:
+        form.add_error(None, str(error))
+        return Sent(status=409, context={"request_form": form})
+    messages.success(request, "Your request is sent. You are told here and on your overview when it is answered.")
+    return Sent(to=_back(queue))
+
+
+def request_refused(request: HttpRequest, queue: Queue) -> Sent:
+    """Refuse a request."""
+    asked = _asked(request, queue)
+    try:
+        quota_request_refuse(actor=request.user, request=asked, reason=request.POST.get("reason", ""), at=now_utc())
+        messages.success(request, f"The request of {asked.asked_by.username} is refused.")
+    except (SpecInvalid, Conflict) as error:
+        detail = error.errors[0].detail if isinstance(error, SpecInvalid) else str(error)
+        messages.error(request, f"Not refused: {detail}")
+    return Sent(to=_back(queue))
+
+
+def request_withdrawn(request: HttpRequest, queue: Queue) -> Sent:
+    """Withdraw an own request."""
+    try:
+        quota_request_withdraw(actor=request.user, request=_asked(request, queue), at=now_utc())
+        messages.success(request, "Your request is withdrawn.")
+    except Conflict as error:
+        messages.error(request, str(error))
+    return Sent(to=_back(queue))
+
+
+def request_carried(request: HttpRequest, queue: Queue) -> Sent:
+    """Carry the quota of the preview over to the form of a request."""
+    gpus = request.POST.get("quota_gpus", "")
+    suffix = f"&gpus={gpus}" if is_gpus(gpus) else ""
+    return Sent(to=HttpResponseRedirect(f"/queues/{queue.name}?tab=requests{suffix}"))
+
+
+def _asked(request: HttpRequest, queue: Queue) -> QuotaRequest:
+    asked = asked_in(request.user, queue, request.POST.get("request", ""))
+    if asked is None:
+        raise Http404("request")
+    return asked
+
+
+def _back(queue: Queue) -> HttpResponseRedirect:
+    return HttpResponseRedirect(f"/queues/{queue.name}?tab=requests")

@@ -1,0 +1,180 @@
+"""Requests for quota: members ask with a reason, those who may change the quota grant or refuse.
+
+A granted request is a change of the quota like any other, in one transaction with the answer. Nothing happens by itself
+when its last day is over: the inbox of admins tells of it. Held right by
+``tests/integration/services/queues/test_requests.py``.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+
+from scheduler.core.model.errors import Conflict, NotAllowed
+from scheduler.models import Queue, QuotaRequest
+from scheduler.models.queue import RequestState, Role
+from scheduler.notify import touch_cluster, touch_queue
+from scheduler.selectors.queues.requests import may_answer
+from scheduler.selectors.visibility import Actor, access_of
+from scheduler.services.events import event_record
+from scheduler.services.inputs import Problems
+from scheduler.services.permission import actor_name
+from scheduler.services.queues.change import queue_access
+from scheduler.services.queues.quotas import MOST_GPUS, Move, Quota, queue_change_quota
+
+LATEST = date(2999, 12, 31)
+
+
+def quota_request_create(
+    *, actor: Actor, queue: Queue, quota_gpus: int, until: date | None, reason: str, at: datetime
+) -> QuotaRequest:
+    """Ask for another quota of a queue.
+
+    Args:
+        quota_gpus: The whole quota, more than the present one.
+        until: Last day (UTC) on which it is needed; None: for good.
+        reason: At least 3 characters; all who see the queue can read it.
+
+    Raises:
+        NotFound: ``actor`` may not see the queue.
+        NotAllowed: ``actor`` is no member of it.
+        SpecInvalid: A bad value.
+        Conflict: ``actor`` has an open request for it.
+    """
+    if not queue_access(actor, queue).at_least(queue.pk, Role.MEMBER):
+        raise NotAllowed(f"You see {queue.name} but are no member of it, so you cannot ask for its quota.")
+    assert isinstance(actor, User)  # a member is signed in
+    problems = Problems()
+    reason = problems.reason(reason)
+    problems.number("quota_gpus", quota_gpus, low=0, high=MOST_GPUS, label="quota")
+    if not problems.errors and quota_gpus <= queue.quota_gpus:
+        detail = f"quota must be more than the present {queue.quota_gpus}. You asked for {quota_gpus}."
+        problems.add("quota_gpus", "range", detail)
+    today = at.astimezone(UTC).date()
+    if until is not None and not today <= until <= LATEST:
+        problems.add("until", "range", f"until must be {today} or later. You gave {until}.")
+    problems.refuse()
+    try:
+        with transaction.atomic():
+            request = QuotaRequest.objects.create(
+                queue=queue,
+                asked_by=actor,
+                asked_at=at,
+                quota_gpus=quota_gpus,
+                until=until,
+                reason=reason,
+                before_gpus=queue.quota_gpus,
+            )
+            _record(request, actor=actor, kind="quota_request", reason="ask", why=reason, at=at)
+    except IntegrityError:
+        raise Conflict(f"You have an open request for {queue.name} already. Withdraw it first.") from None
+    return request
+
+
+def quota_request_grant(
+    *,
+    actor: Actor,
+    request: QuotaRequest,
+    quota: Quota,
+    reason: str,
+    expected_version: int,
+    at: datetime,
+    moves: Sequence[Move] = (),
+) -> QuotaRequest:
+    """Change the quota of the queue for a request, and tell the user who asked.
+
+    Args:
+        quota: As for ``queue_change_quota``; may be less than what was asked for.
+        expected_version: ``Queue.version`` as the actor saw it.
+
+    Raises:
+        NotAllowed: ``actor`` may not change the quota.
+        SpecInvalid: A bad number, or quotas that do not add up.
+        Conflict: The request is answered already, or the quota changed since.
+    """
+    with transaction.atomic():
+        before_gpus = Queue.objects.values_list("quota_gpus", flat=True).get(pk=request.queue_id)
+        _answer(
+            request,
+            actor=actor,
+            state=RequestState.GRANTED,
+            reason=reason,
+            at=at,
+            given_gpus=quota.quota_gpus,
+            before_gpus=before_gpus,
+        )
+        queue_change_quota(
+            actor=actor,
+            queue=request.queue,
+            quota_gpus=quota.quota_gpus,
+            max_gpus=quota.max_gpus,
+            weight=quota.weight,
+            may_borrow=quota.may_borrow,
+            reason=reason,
+            expected_version=expected_version,
+            at=at,
+            moves=moves,
+        )
+    return request
+
+
+def quota_request_refuse(*, actor: Actor, request: QuotaRequest, reason: str, at: datetime) -> QuotaRequest:
+    """Refuse a request with a reason that the user who asked reads.
+
+    Raises:
+        NotAllowed: ``actor`` may not change the quota.
+        SpecInvalid: No reason.
+        Conflict: The request is answered already.
+    """
+    problems = Problems()
+    reason = problems.reason(reason)
+    problems.refuse()
+    with transaction.atomic():
+        return _answer(request, actor=actor, state=RequestState.REFUSED, reason=reason, at=at)
+
+
+def quota_request_withdraw(*, actor: Actor, request: QuotaRequest, at: datetime) -> QuotaRequest:
+    """Withdraw a request of one's own. Raises NotAllowed, or Conflict when it is answered already."""
+    if request.asked_by_id != actor.pk:
+        raise NotAllowed(f"Only {request.asked_by.username} may withdraw the request.")
+    with transaction.atomic():
+        _close(request, actor=actor, state=RequestState.WITHDRAWN, at=at, answer="")
+        _record(request, actor=actor, kind="quota_withdrawal", reason="withdraw", why="", at=at)
+    return request
+
+
+def _answer(
+    request: QuotaRequest, *, actor: Actor, state: RequestState, reason: str, at: datetime, **values: int
+) -> QuotaRequest:
+    if not may_answer(access_of(actor), request):
+        raise NotAllowed(f"Only users who may change the quota of {request.queue.name} answer requests for it.")
+    _close(request, actor=actor, state=state, at=at, answer=reason.strip(), **values)
+    verb = "grant" if state == RequestState.GRANTED else "refuse"
+    _record(request, actor=actor, kind="quota_answer", reason=verb, why=reason.strip(), at=at)
+    return request
+
+
+def _close(
+    request: QuotaRequest, *, actor: Actor, state: RequestState, at: datetime, answer: str, **values: int
+) -> None:
+    """End an open request; the guard refuses the second of two answers."""
+    closed = {"state": state, "answered_at": at, "answered_by": actor_name(actor), "answer": answer, **values}
+    if QuotaRequest.objects.filter(pk=request.pk, state=RequestState.OPEN).update(**closed) != 1:
+        request.refresh_from_db()
+        raise Conflict(f"The request is {request.state} already.")
+    request.refresh_from_db()
+
+
+def _record(request: QuotaRequest, *, actor: Actor, kind: str, reason: str, why: str, at: datetime) -> None:
+    data = {
+        "request": request.pk,
+        "user": request.asked_by.username,
+        "quota_gpus": request.quota_gpus,
+        "given_gpus": request.given_gpus,
+        "until": request.until.isoformat() if request.until else None,
+        "reason": why,
+    }
+    event_record(kind=kind, actor=actor, at=at, reason=reason, data=data, queue=request.queue)
+    touch_queue(request.queue_id)
+    touch_cluster()
