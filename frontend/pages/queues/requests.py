@@ -36,7 +36,9 @@ def requests_context(user: Actor, queue: Queue, sent: SentContext, *, typed_gpus
     """Return what the tab shows."""
     rows = quota_requests(user, queue=queue.name, limit=SHOWN)
     has_open = any(row["may_withdraw"] for row in rows)
-    may_ask = access_of(user).at_least(queue.pk, Role.MEMBER) and not has_open
+    access = access_of(user)
+    gives = access.is_admin or (queue.parent_id is not None and access.at_least(queue.parent_id, Role.LEAD))
+    may_ask = access.at_least(queue.pk, Role.MEMBER) and not gives and not has_open
     gpus = int(typed_gpus) if is_gpus(typed_gpus) else queue.quota_gpus + 1
     form = sent.get("request_form") or RequestForm(initial={"quota_gpus": gpus})
     return {"asked_rows": rows, "request_form": form if may_ask or "request_form" in sent else None}

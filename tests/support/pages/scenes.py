@@ -33,6 +33,8 @@ SCENES = (
     "scene form of many fields",
     "scene found",
     "scene not found",
+    "scene requests",
+    "scene answer to a request",
 )
 SWEPT: dict[str, list[Any]] = {
     "optimizer": ["adamw", "sgd"],
@@ -70,6 +72,8 @@ def scene_paths(world: World) -> dict[str, str]:
                 f"/jobs/new?clone=J-{many.number}",
                 "/search?q=re",
                 "/search?q=nothing-is-called-so",
+                "/queues/vision?tab=requests",
+                f"/queues/vision?tab=quota&request={world.quota_request.pk}",
             ),
             strict=True,
         )

@@ -275,8 +275,6 @@ def test_quota_change_needs_a_reason_and_the_right(
     assert Queue.objects.get(pk=shop.vision.pk).quota_gpus == 3
 
 
-
-
 def test_files_are_listed_and_downloaded(
     shop: World, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +325,8 @@ def test_download_goes_on_where_the_connection_was_lost(
     monkeypatch.setattr(files, "_read", change)
     assert main(["files", "get", key, "a.bin", "--force"]) == 0
     assert (tmp_path / "a.bin").read_bytes() == b"abcdefghijkl"
+
+
 def test_quota_is_asked_for_and_granted(
     shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
