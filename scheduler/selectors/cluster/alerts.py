@@ -11,14 +11,13 @@ from enum import StrEnum
 from typing import Annotated, TypedDict
 
 from django.conf import settings
-from django.db.models import Count, F, Max, Min, OuterRef, Q, Subquery
+from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, Subquery
 
 from scheduler.models import Cluster, Delivery, Event, Gpu, LeaseGpu, Queue, QuotaRequest, Server
 from scheduler.models.queue import RequestState
 from scheduler.models.server import ServerState
 from scheduler.models.webhook import DeliveryState
 from scheduler.selectors.cluster.fairness import FAIR, UNFAIR
-from scheduler.selectors.queues.requests import requests_overdue
 from scheduler.selectors.rows import Json, Moment, one_of
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, is_admin
@@ -164,9 +163,11 @@ def _of_queues() -> Iterator[AlertRow]:
 
 
 def _of_requests(at: datetime) -> Iterator[AlertRow]:
-    """Return the open requests for quota, and the quotas that were given until a day that is over."""
+    """Return the open requests for quota, and the quotas that were given until a day that is over and are as given."""
     asked = QuotaRequest.objects.filter(state=RequestState.OPEN).select_related("queue", "asked_by").order_by("pk")
-    overdue = requests_overdue(at.astimezone(UTC).date()).order_by("pk")
+    changed_since = Event.objects.filter(queue=OuterRef("queue"), kind="quota", at__gt=OuterRef("answered_at"))
+    granted = QuotaRequest.objects.filter(state=RequestState.GRANTED, until__lt=at.astimezone(UTC).date())
+    overdue = granted.filter(~Exists(changed_since)).select_related("queue", "asked_by").order_by("pk")
     for kind, found in ((AlertKind.QUOTA_ASKED, asked), (AlertKind.QUOTA_OVERDUE, overdue)):
         for one in found:
             until = one.until

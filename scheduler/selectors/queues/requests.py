@@ -1,12 +1,12 @@
 """Requests for quota: who asked for how many GPUs until when, and the answer. All who see a queue see its requests."""
 
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, TypedDict
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import QuerySet
 
 from scheduler.core.model.errors import NotFound
-from scheduler.models import Event, QuotaRequest
+from scheduler.models import QuotaRequest
 from scheduler.models.queue import RequestState, Role
 from scheduler.selectors.rows import Moment, one_of
 from scheduler.selectors.times import iso
@@ -63,16 +63,6 @@ def require_request(user: Actor, request_id: int) -> QuotaRequest:
     if found is None:
         raise NotFound(f"There is no request {request_id} that you may see.")
     return found
-
-
-def requests_overdue(today: date) -> QuerySet[QuotaRequest]:
-    """Return granted requests whose last day is over and whose queue's quota nobody has changed since."""
-    later = Event.objects.filter(queue=OuterRef("queue"), kind="quota", at__gt=OuterRef("answered_at"))
-    return (
-        QuotaRequest.objects.filter(state=RequestState.GRANTED, until__lt=today)
-        .filter(~Exists(later))
-        .select_related("queue", "asked_by")
-    )
 
 
 def may_answer(access: Access, request: QuotaRequest) -> bool:

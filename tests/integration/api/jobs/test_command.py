@@ -275,58 +275,6 @@ def test_quota_change_needs_a_reason_and_the_right(
     assert Queue.objects.get(pk=shop.vision.pk).quota_gpus == 3
 
 
-def test_files_are_listed_and_downloaded(
-    shop: World, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file under its own name, a folder as a zip; nothing is overwritten unasked, odd names are found again."""
-    key = f"J-{shop.job.number}"
-    file_write(shop.job, "out/last.pt", b"weights" * 1000)
-    file_write(shop.job, b"out/two\nlines", b"odd")
-    assert main(["files", "ls", key]) == 0
-    assert capsys.readouterr().out.splitlines()[1].startswith("out/")
-    assert main(["files", "ls", key, "out", "-o", "json"]) == 0
-    assert [row["path"] for row in json.loads(capsys.readouterr().out)] == ["out/last.pt", "out/two%0Alines"]
-
-    assert main(["files", "get", key, "out/last.pt"]) == 0
-    assert (tmp_path / "last.pt").read_bytes() == b"weights" * 1000
-    assert main(["files", "get", key, "out/last.pt"]) == 2
-    assert "--force" in capsys.readouterr().err
-    assert main(["files", "get", key, "out/two%0Alines", "--to", "odd.txt"]) == 0
-    assert (tmp_path / "odd.txt").read_bytes() == b"odd"
-    assert main(["files", "get", key, "nowhere"]) == 1
-    assert "There is no file nowhere" in capsys.readouterr().err
-    assert not list(tmp_path.glob(".*.part"))
-
-
-def test_download_goes_on_where_the_connection_was_lost(
-    shop: World, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The rest is asked for; a file that was written meanwhile comes anew."""
-    path = file_write(shop.job, "a.bin", b"0123456789")
-    key, read, left = f"J-{shop.job.number}", files._read, [4, 3]
-
-    def lose(answer: HTTPResponse) -> Iterator[bytes]:
-        got = b"".join(read(answer))
-        yield got[: left[0]] if left else got
-        if left:
-            left.pop(0)
-
-    monkeypatch.setattr(files, "_read", lose)
-    assert main(["files", "get", key, "a.bin"]) == 0
-    assert (tmp_path / "a.bin").read_bytes() == b"0123456789"
-    assert capsys.readouterr().err.count("going on from there") == 2
-
-    left.append(6)
-
-    def change(answer: HTTPResponse) -> Iterator[bytes]:
-        yield from lose(answer)
-        path.write_bytes(b"abcdefghijkl")
-
-    monkeypatch.setattr(files, "_read", change)
-    assert main(["files", "get", key, "a.bin", "--force"]) == 0
-    assert (tmp_path / "a.bin").read_bytes() == b"abcdefghijkl"
-
-
 def test_quota_is_asked_for_and_granted(
     shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

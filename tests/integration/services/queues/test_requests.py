@@ -111,6 +111,8 @@ def test_only_those_who_may_change_the_quota_answer() -> None:
         quota_request_withdraw(actor=member, request=first, at=AT)
 
     assert (first.state, first.answer, second.state) == ("refused", "no room", "withdrawn")
+    withdrawal = Event.objects.get(kind="quota_withdrawal")
+    assert (withdrawal.actor, withdrawal.data["request"]) == (lead.username, second.pk)
 
 
 def test_grant_that_does_not_add_up_leaves_the_request_open() -> None:
