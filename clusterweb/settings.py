@@ -157,6 +157,9 @@ TRACE_LIMITS = ENV.trace_limits
 
 # Files of jobs (working directories, logs, checkpoints); shared between agents and web.
 SHARED_DIR = VAR_DIR / "shared"
+# Where code may be fetched from by git; none: nowhere.
+GIT_HOSTS = list(ENV.git_hosts)
+GIT_NETWORKS = list(ENV.git_networks)
 
 # Webhooks and mails.
 SITE_URL = ENV.site_url  # empty: as the browser writes it

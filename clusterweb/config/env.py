@@ -6,6 +6,7 @@ its default. Nothing else reads ``os.environ`` for settings.
 
 import ipaddress
 import os
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ BASE_DIR = Path(__file__).resolve().parents[2]
 LEAST_DAYS = 31
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 T = TypeVar("T")
+_HOST = re.compile(r"[a-z0-9][a-z0-9.-]*(?::[0-9]{1,5})?|\[[0-9a-f:]+\](?::[0-9]{1,5})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,8 @@ class Env:
         lost_grace_s: Seconds beyond ``lease_ttl_s`` after which the jobs of a silent server are requeued.
         site_url: How people reach the web server; for links in mails and the way back from a sign-in provider.
         webhook_networks: Networks to which webhooks may lead although they are not public, by plain HTTP as well.
+        git_hosts: Hosts, with a port where it is not 443, from which code may be fetched by git.
+        git_networks: Networks to which these may lead although they are not public, by plain HTTP as well.
         email_url: Mail server; empty: no user can choose mails.
         mail_from: Sender of mails.
         oidc: Outside provider of sign-ins; None: there are passwords alone.
@@ -78,6 +82,8 @@ class Env:
     demo_week: bool
     site_url: str
     webhook_networks: tuple[Network, ...]
+    git_hosts: tuple[str, ...]
+    git_networks: tuple[Network, ...]
     email_url: str
     mail_from: str
     oidc: Oidc | None
@@ -132,6 +138,13 @@ def _networks(text: str) -> tuple[Network, ...]:
     return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
 
 
+def _hosts(text: str) -> tuple[str, ...]:
+    hosts = tuple(part.strip().lower() for part in text.split(",") if part.strip())
+    if not all(_HOST.fullmatch(host) for host in hosts):
+        raise ValueError(text)
+    return hosts
+
+
 def kept_secret(path: Path, *, size: int = 48) -> str:
     """Return the secret in ``path``, made on first use with mode 0600."""
     try:
@@ -174,6 +187,8 @@ def load(environ: Mapping[str, str] | None = None) -> Env:
         site_url=site_url.rstrip("/"),
         oidc=load_oidc(source),
         webhook_networks=_parsed(source, "WEBHOOK_NETWORKS", "", _networks, "networks such as 10.0.0.0/8,fd00::/8"),
+        git_hosts=_parsed(source, "GIT_HOSTS", "", _hosts, "hosts such as github.com,git.example.com:8443"),
+        git_networks=_parsed(source, "GIT_NETWORKS", "", _networks, "networks such as 10.0.0.0/8,fd00::/8"),
         email_url=_parsed(
             source, "EMAIL_URL", "", _url("smtp", "smtp+tls", "smtp+ssl"), "an smtp://, smtp+tls:// or smtp+ssl:// URL"
         ),

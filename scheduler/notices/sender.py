@@ -21,9 +21,10 @@ from django.db.models import F
 
 from scheduler.models import Delivery
 from scheduler.models.webhook import DeliveryState
-from scheduler.notices.safe_http import AddressRefused, Network, post
+from scheduler.notices.safe_http import post
 from scheduler.selectors.rows import Json
 from scheduler.services.accounts.webhooks import webhook_secret
+from scheduler.services.public_address import AddressRefused, Network
 
 log = logging.getLogger(__name__)
 

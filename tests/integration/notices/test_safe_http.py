@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from scheduler.notices.safe_http import AddressRefused, check_address, post
+from scheduler.notices.safe_http import post
+from scheduler.services.public_address import AddressRefused, check_address
 from tests.support.rows.notices import HERE, Receiver
 
 
