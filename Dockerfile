@@ -4,7 +4,7 @@ FROM python:3.11-slim-bookworm
 ENV PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PYTHON=python VAR_DIR=/var/lib/clusterweb
 # The number of the user is fixed: files that are mounted one by one belong to it.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends postgresql-client-15 tini \
+    && apt-get install -y --no-install-recommends git postgresql-client-15 tini \
     && rm -rf /var/lib/apt/lists/* \
     && groupadd --system --gid 999 clusterweb \
     && useradd --system --uid 999 --gid 999 --create-home --home-dir /var/lib/clusterweb clusterweb \

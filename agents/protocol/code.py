@@ -35,8 +35,8 @@ class CodeRefused(Exception):
     """A folder that cannot be taken.
 
     Attributes:
-        code: Short stable word: ``path``, ``link``, ``device``, ``case``, ``repeated``, ``name``, ``number``, ``size``,
-            ``shape``.
+        code: Short stable word: ``path``, ``link``, ``device``, ``submodule``, ``case``, ``repeated``, ``name``,
+            ``number``, ``size``, ``shape``.
         detail: One sentence with the name of the entry.
     """
 

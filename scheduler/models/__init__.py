@@ -2,7 +2,7 @@
 
 from scheduler.models.account import ApiToken, Identity, WallLink
 from scheduler.models.cluster import Cluster
-from scheduler.models.code import CodeBlob, CodeFolder, CodeSent
+from scheduler.models.code import CodeBlob, CodeFolder, CodeGit, CodeSent
 from scheduler.models.event import Event, IdempotencyKey, JobDay, Sample, UsageHour
 from scheduler.models.experiment import Configuration, Experiment
 from scheduler.models.gang import Gang, GangMember
@@ -23,6 +23,7 @@ __all__ = [
     "Cluster",
     "CodeBlob",
     "CodeFolder",
+    "CodeGit",
     "CodeSent",
     "Configuration",
     "Delivery",

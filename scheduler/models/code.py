@@ -36,6 +36,20 @@ class CodeSent(models.Model):
         return f"{self.folder_id[:12]} by {self.user_id}"
 
 
+class CodeGit(models.Model):
+    """A folder that git brought for a user: the same commit is not fetched twice while the folder is kept."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="code_git")
+    source = models.CharField(max_length=64)  # SHA-256 of address, commit and folder in it
+    folder = models.ForeignKey(CodeFolder, on_delete=models.CASCADE, related_name="git")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "source"], name="code_git_once")]
+
+    def __str__(self) -> str:
+        return f"{self.source[:12]} by {self.user_id}"
+
+
 class CodeBlob(models.Model):
     """One content in the store, and how many folders hold it."""
 

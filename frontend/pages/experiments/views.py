@@ -38,6 +38,7 @@ from scheduler.selectors.jobs.experiments import (
 )
 from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import queues_submittable
+from scheduler.services.code.git import git_fetch
 from scheduler.services.jobs.experiments import experiment_cancel, experiment_submit
 from scheduler.services.jobs.suggestions import SAMPLERS
 
@@ -78,7 +79,9 @@ def new(request: HttpRequest) -> HttpResponseBase:
         return _form(request, first_fields(queues[0].name))
     fields, ports = request.POST.dict(), live_ports()
     try:
-        made = experiment_submit(actor=request.user, data=body_from(fields), at=now_utc(), ids=ports.ids)
+        data = body_from(fields)
+        git_fetch(actor=request.user, specs=[("/job", data["job"])], at=now_utc())
+        made = experiment_submit(actor=request.user, data=data, at=now_utc(), ids=ports.ids)
     except SpecInvalid as error:
         return _form(request, fields, errors=error.errors, status=422)
     messages.success(request, f"{made.name} is begun.")

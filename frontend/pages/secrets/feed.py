@@ -36,5 +36,8 @@ def _line(event: Event) -> FeedLine:
         job = str(event.data.get("used_by", ""))
         words = f"of {event.actor} started with {name}."
         return FeedLine(tone="mute", icon="play", who=job, words=words, job=job, at=event.at)
+    if event.reason == "fetch":
+        words = f"fetched code from {event.data.get('host', '')} with {name}."
+        return FeedLine(tone="mute", icon="download", who=event.actor, words=words, job="", at=event.at)
     tone, icon, verb = LOOKS.get(event.reason, ("mute", "key-round", event.reason))
     return FeedLine(tone=tone, icon=icon, who=event.actor, words=f"{verb} {name}.", job="", at=event.at)

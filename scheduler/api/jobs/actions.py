@@ -20,6 +20,7 @@ from scheduler.core.spec.limits import PRIORITY
 from scheduler.ports import live_ports
 from scheduler.selectors.jobs.kept import kept_sentence
 from scheduler.selectors.rows import one_of
+from scheduler.services.code.git import git_fetch
 from scheduler.services.jobs.bulk import ACTIONS, MOST_JOBS, BulkOutcome, jobs_act
 from scheduler.services.jobs.check import jobs_checked
 from scheduler.services.jobs.submit import MOST_SUBMITTED, jobs_store
@@ -160,6 +161,8 @@ class JobsBulk(ApiView):
     def post(self, request: Request) -> Response:
         """Submit up to 500 jobs, all or none: where one spec is wrong, `errors` says in which and nothing is stored."""
         body = read_body(request, BulkBody)
+        specs = [(f"/jobs/{place}", spec) for place, spec in enumerate(body["jobs"])]
+        git_fetch(actor=request.user, specs=specs, at=live_ports().clock.now())
 
         def make() -> tuple[int, Any, str]:
             ports = live_ports()

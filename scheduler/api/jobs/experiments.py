@@ -25,6 +25,7 @@ from scheduler.selectors.jobs.experiments import (
     require_experiment,
 )
 from scheduler.selectors.rows import Json
+from scheduler.services.code.git import git_fetch
 from scheduler.services.jobs.experiments import experiment_cancel, experiment_check, experiment_submit
 from scheduler.services.jobs.spec_text import spec_from_text
 from scheduler.services.jobs.suggestions import SAMPLERS
@@ -151,6 +152,7 @@ class Experiments(ApiView):
         They take turns, and so give feedback early, where the introspection `slicing` is chosen.
         """
         data = _with_job(read_body(request, ExperimentBody))
+        git_fetch(actor=request.user, specs=[("/job", data["job"])], at=live_ports().clock.now())
         if self.params["dry_run"]:
             found = experiment_check(actor=request.user, data=data)
             answer: ConfigurationsRow = {

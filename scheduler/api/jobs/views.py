@@ -30,6 +30,7 @@ from scheduler.ports import live_ports
 from scheduler.selectors.jobs.listing import JobFilters, job_detail, job_list, job_row
 from scheduler.selectors.jobs.reason_rows import CheckRow, DryRun, JobPreview
 from scheduler.selectors.visibility import require_job
+from scheduler.services.code.git import git_fetch
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
 from scheduler.services.jobs.change import job_change
 from scheduler.services.jobs.check import job_check_dry, job_checked
@@ -127,6 +128,7 @@ class Jobs(ApiView):
         `curl -F spec=@job.yaml -F file=@train.py` lays the files into the working directory of the job.
         """
         data = spec_of_form(request.data) if isinstance(request.data, QueryDict) else request.data
+        git_fetch(actor=request.user, specs=[("", data)], at=live_ports().clock.now())
         if self.params["dry_run"]:
             checked, too_large = job_check_dry(actor=request.user, data=data)
             preview = job_preview(checked=checked, too_large=too_large, at=live_ports().clock.now())

@@ -19,7 +19,7 @@ from scheduler.core.spec import limits as limit
 from scheduler.core.spec.reading import FieldReader, pointer_step, quoted, shown
 
 Of = Literal["", "user", "queue"]
-OWNERS = ("user", "queue")
+OWNERS: tuple[Of, ...] = ("user", "queue")
 SECRET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 SECRETS = 32  # variables of one job
 
@@ -113,7 +113,7 @@ def _read_use(reader: FieldReader, content: Mapping[Any, object], name: str, poi
         right = "begin with a letter or digit and hold at most 63 letters, digits, '.', '_' and '-'"
         reader.bad(f"{pointer}/secret", "characters", f"The name of a secret must {right}.")
         return None
-    for one in ("user", "queue"):
+    for one in OWNERS:
         if of == one:
             return SecretUse(name=secret, of=one)
     if of not in ("", None):

@@ -8,10 +8,11 @@ import errno
 import json
 import resource
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agents.protocol.code import CodeLimits, CodeRefused
+from agents.protocol.code import CodeLimits, CodeManifest, CodeRefused
 from clusterweb.config.children import limit_process
 from scheduler.services.code.archive_reading import archive_unpack
 
@@ -21,24 +22,33 @@ NO_ROOM = "no_room"
 
 def main() -> int:
     """Unpack the archive of the task, within limits."""
-    task = json.loads(sys.argv[1])
+    sys.stdout.write(json.dumps(unpack(limited_task())) + "\n")
+    return 0
+
+
+def limited_task() -> dict[str, Any]:  # JSON of ours
+    """Return the task, once this process and all that it starts are limited to what the task allows."""
+    task: dict[str, Any] = json.loads(sys.argv[1])
     limit_process(cpu_s=task["cpu_s"], memory_bytes=task["memory_bytes"])
     most_bytes = task["limits"]["num_bytes"] + 1
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
-    sys.stdout.write(json.dumps(unpack(task)) + "\n")
-    return 0
+    return task
 
 
 def unpack(task: dict[str, Any]) -> dict[str, str]:  # JSON of ours
     """Return the answer to a task."""
+    return answer_of(task, lambda target, limits: archive_unpack(Path(task["path"]), target, limits))
+
+
+def answer_of(task: dict[str, Any], make: Callable[[Path, CodeLimits], CodeManifest]) -> dict[str, str]:
+    """Return what to say of a folder that ``make`` unpacks into the target; its manifest is written beside it."""
     target = Path(task["target"])
     try:
-        manifest = archive_unpack(Path(task["path"]), target, CodeLimits(**task["limits"]))
-        (target / MANIFEST).write_bytes(manifest.encode())
+        (target / MANIFEST).write_bytes(make(target, CodeLimits(**task["limits"])).encode())
     except CodeRefused as refused:
         return {"code": refused.code, "detail": refused.detail}
     except MemoryError:
-        return {"code": "size", "detail": "Unpacking the archive takes too much memory."}
+        return {"code": "size", "detail": "Unpacking the folder takes too much memory."}
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise

@@ -1,5 +1,7 @@
 """Unpacks an uploaded zip or tar into contents and a manifest, entry by entry. Runs in ``archive_child`` alone.
 
+What git brings goes through the same checks, by ``entries_unpack``.
+
 Nothing that an archive says of itself is believed: names and kinds are checked before anything of an entry is read,
 bytes are counted while they come out. Only regular files are taken; folders are made by the paths of files.
 """
@@ -10,7 +12,7 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +24,8 @@ CHUNK_BYTES = 1024 * 1024
 # Entries for each file that is allowed: folders have entries, too.
 ENTRIES_A_FILE = 4
 ENCRYPTED = 0x1
+# What an entry may be that is refused, and the short word for it.
+ODD = {"a link": "link", "a device": "device", "a submodule": "submodule"}
 _BROKEN = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -37,7 +41,7 @@ _BROKEN = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
+class Entry:
     """One entry of an archive; ``odd`` says what it is where it is neither a file nor a folder."""
 
     path: str
@@ -61,15 +65,19 @@ def archive_unpack(path: Path, target: Path, limits: CodeLimits) -> CodeManifest
         CodeRefused: It is no archive, is broken, or holds what a folder may not; with the name of the entry.
         OSError: A content cannot be written.
     """
+    return CodeManifest.of(_without_top(entries_unpack(_entries(path), target, limits)), limits)
+
+
+def entries_unpack(entries: Iterable[Entry], target: Path, limits: CodeLimits) -> list[CodeFile]:
+    """Write the contents of entries into ``target``, each named by its SHA-256. Raises as ``archive_unpack`` does."""
     names = NameCheck(limits)
     files: list[CodeFile] = []
-    for number, entry in enumerate(_entries(path), start=1):
+    for number, entry in enumerate(entries, start=1):
         name = shown_name(entry.path)
         if number > ENTRIES_A_FILE * limits.files:
             raise CodeRefused("number", f"The archive has more than {ENTRIES_A_FILE * limits.files:,} entries.")
         if entry.odd:
-            code = "link" if "link" in entry.odd else "device"
-            raise CodeRefused(code, f"{name} is {entry.odd}; only files and folders can be sent.")
+            raise CodeRefused(ODD[entry.odd], f"{name} is {entry.odd}; only files and folders can be sent.")
         if entry.is_folder:
             if entry.path.strip("/.") or entry.path.startswith(("/", "..")):  # "./" is the folder itself
                 check_path(entry.path.removeprefix("./").rstrip("/"))
@@ -81,10 +89,10 @@ def archive_unpack(path: Path, target: Path, limits: CodeLimits) -> CodeManifest
         names.add(plain)
         sha256, size = _written(entry, plain, target, names)
         files.append(CodeFile(path=plain, mode="755" if entry.is_executable else "644", size=size, sha256=sha256))
-    return CodeManifest.of(_without_top(files), limits)
+    return files
 
 
-def _entries(path: Path) -> Iterator[_Entry]:
+def _entries(path: Path) -> Iterator[Entry]:
     with _told("The archive"):
         is_zip = zipfile.is_zipfile(path)
     if is_zip:
@@ -107,12 +115,12 @@ def _entries(path: Path) -> Iterator[_Entry]:
             yield _of_tar(archive, member)
 
 
-def _of_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Entry:
+def _of_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Entry:
     name = info.orig_filename  # ``filename`` ends at the first NUL
     mode = info.external_attr >> 16
     if info.flag_bits & ENCRYPTED:
         raise CodeRefused("shape", f"{shown_name(name)} is encrypted. Make the archive without a password.")
-    return _Entry(
+    return Entry(
         path=name,
         is_executable=bool(mode & stat.S_IXUSR),
         is_folder=name.endswith("/"),
@@ -121,13 +129,13 @@ def _of_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Entry:
     )
 
 
-def _of_tar(archive: tarfile.TarFile, member: tarfile.TarInfo) -> _Entry:
+def _of_tar(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Entry:
     odd = ""
     if member.issym() or member.islnk():
         odd = "a link"
     elif not (member.isreg() or member.isdir()):
         odd = "a device"
-    return _Entry(
+    return Entry(
         path=member.name,
         is_executable=bool(member.mode & stat.S_IXUSR),
         is_folder=member.isdir(),
@@ -142,7 +150,7 @@ def _odd(kind: int) -> str:
     return "a link" if kind == stat.S_IFLNK else "a device"
 
 
-def _written(entry: _Entry, name: str, target: Path, names: NameCheck) -> tuple[str, int]:
+def _written(entry: Entry, name: str, target: Path, names: NameCheck) -> tuple[str, int]:
     """Write the content of an entry as it comes out, and return its SHA-256 and size."""
     content_hash, size, partial = hashlib.sha256(), 0, target / ".partial"
     with _told(shown_name(name)):

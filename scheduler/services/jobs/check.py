@@ -27,6 +27,7 @@ from scheduler.models.queue import Role
 from scheduler.selectors.visibility import Access, Actor, access_of
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.code.folders import code_errors
+from scheduler.services.code.git import git_resolved
 from scheduler.services.environments.files import environment_errors
 from scheduler.services.jobs.dependencies import dependency_errors
 from scheduler.services.jobs.profiles import AUTO_PREFIX
@@ -116,7 +117,7 @@ def jobs_checked(*, actor: Actor, data: Sequence[object]) -> list[CheckedSpec]:
             found, more = known[asked]
             wrong = more + _errors_of_secrets(owner, spec, found) + dependency_errors(access, spec.depends_on)
             wrong += _errors_of_length(spec, most_bytes=cluster.spec_most_bytes)
-            checked += [replace(found, spec=spec)] if found else []
+            checked += [replace(found, spec=replace(spec, code=found.spec.code))] if found else []
         errors += [replace(error, pointer=f"/{place}{error.pointer}") for error in wrong]
         if len(errors) >= ERRORS:
             break
@@ -169,11 +170,13 @@ def _cluster_errors(
     access = access_of(owner)
     queue = None if "/queue" in bad else _queue(access, spec.queue, errors)
     profile = None if "/profile" in bad else _profile(spec.profile, errors)
-    if spec.code is not None:
+    spec, unfetched = git_resolved(owner, spec)
+    if spec.code is not None and not unfetched:
         errors += code_errors(owner, access, spec.code, disk_bytes=spec.resources.disk_bytes)
-    if spec.python is not None and not errors:
+    if spec.python is not None and not errors and not unfetched:
         errors += environment_errors(spec)
-    names_nothing = queue is None or bool(errors)
+    errors += [] if bad or errors else unfetched  # nothing is fetched for a spec that is wrong
+    names_nothing = queue is None or bool(errors) or bool(unfetched)
     if not any(pointer.startswith("/resources") for pointer in bad):
         errors += _capacity_errors(spec)
     if queue is None:

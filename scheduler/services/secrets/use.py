@@ -16,6 +16,7 @@ from scheduler.core.model.errors import FieldError
 from scheduler.core.spec.env import SecretUse, secrets_named
 from scheduler.core.spec.reading import pointer_step
 from scheduler.models import Attempt, Event, Job, Queue, Secret
+from scheduler.services.events import event_record
 from scheduler.services.secrets.crypt import SecretUnreadable, secret_decrypt
 
 MOST_BYTES = MOST_SEALED // 2  # of all secrets of a job; sealed they take a third more
@@ -45,6 +46,20 @@ def missing_errors(*, owner: User, queue: Queue, uses: Mapping[str, SecretUse]) 
         FieldError(pointer="/env" + pointer_step(variable), code="no_secret", detail=sentence)
         for variable, sentence in found.missing.items()
     ]
+
+
+def secret_for_git(*, owner: User, queue: Queue, use: SecretUse) -> Secret | str:
+    """Return the secret that a spec names to fetch its code, or the sentence why there is none."""
+    known = _rows(names=[use.name], users=[owner.pk], queues=[queue.pk])
+    found = _found({"": use}, user=owner, queue=queue, known=known)
+    return found.missing.get("") or found.rows[""]
+
+
+def git_use_record(*, owner: User, secret: Secret, host: str, at: datetime) -> None:
+    """Record that a secret is used to fetch code from a host."""
+    data = {"name": secret.name, "of": "queue" if secret.queue_id else "user", "host": host}
+    event_record(kind="secret", actor=owner, at=at, reason="fetch", data=data, queue=secret.queue)
+    Secret.objects.filter(pk=secret.pk).update(last_used_at=at)
 
 
 def secrets_of_jobs(jobs: Sequence[Job]) -> dict[str, FoundSecrets]:

@@ -24,6 +24,16 @@ SPECS = st.fixed_dictionaries(
         "command": st.lists(WORDS, min_size=1, max_size=5),
     },
     optional={
+        "code": st.one_of(
+            st.just({"manifest": f"sha256:{'ab' * 32}"}),
+            st.fixed_dictionaries(
+                {"git": st.just("https://github.com/team/vision.git"), "commit": st.just("0123456789" * 4)},
+                optional={
+                    "subdir": st.just("src/train"),
+                    "key": st.sampled_from([{"secret": "deploy"}, {"secret": "deploy", "of": "queue"}]),
+                },
+            ),
+        ),
         "files": st.dictionaries(NAMES.map(lambda name: f"{name}.py"), FILES, max_size=3),
         "python": st.sampled_from([{"requirements": "a/base.txt"}, {"lock": "uv.lock"}, {"venv": "/opt/venv"}]),
         "env": st.dictionaries(NAMES.map(lambda name: f"X_{name}"), LINES, max_size=3),

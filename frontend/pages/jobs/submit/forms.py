@@ -9,7 +9,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 
-from frontend.pages.jobs.submit.spec_fields import field_of, unix_lines
+from frontend.pages.jobs.submit.spec_fields import GIT, field_of, unix_lines
 from scheduler.core.model.errors import FieldError
 from scheduler.core.spec.launch import LaunchPer
 from scheduler.core.spec.limits import DEFAULT_GRACE_S
@@ -94,6 +94,12 @@ class SpecForm(forms.Form):
         help_text="It is unpacked on the server; the job starts in it.",
         widget=forms.FileInput(attrs={"accept": ".zip,.tar,.tgz,.gz,.bz2,.xz"}),
     )
+    git = _line(
+        "Repository", "https, of a host that your admin allows.", placeholder="https://github.com/team/vision.git"
+    )
+    git_commit = _line("Commit", "All 40 digits: git rev-parse HEAD.", maxlength="64")
+    git_subdir = _line("Folder in it", "Empty: all of it.", placeholder="src/train")
+    git_key = _line("Key", "Name of a secret with a token. Empty: everybody may read it.", placeholder="none")
     upload = forms.Field(
         label="Upload files", required=False, help_text="UTF-8 text, up to 1 MiB in all.", widget=_Files()
     )
@@ -155,6 +161,10 @@ class SpecForm(forms.Form):
         filled = any(self[name].value() for name in FOLDED) or self["launch"].value() not in (None, "", LaunchPer.JOB)
         folded = (*FOLDED, "launch", "preemptible")
         return filled or not self["preemptible"].value() or any(name in self.errors for name in folded)
+
+    def opens_git(self) -> bool:
+        """Return whether a field of the repository holds something or is wrong."""
+        return any(self[name].value() or name in self.errors for name in GIT.values())
 
     def texts(self) -> dict[str, str]:
         """Return what was typed, by field name."""

@@ -17,6 +17,10 @@ POINTERS: dict[str, str] = {
     "/queue": "queue",
     "/command": "command",
     "/code": "archive",
+    "/code/git": "git",
+    "/code/commit": "git_commit",
+    "/code/subdir": "git_subdir",
+    "/code/key": "git_key",
     "/files": "upload",
     "/python": "python",
     "/env": "env",
@@ -45,6 +49,9 @@ POINTERS: dict[str, str] = {
     "/array": "array",
     "/depends_on": "depends_on",
 }
+
+# Fields of the form by what they are in ``code``.
+GIT = {"git": "git", "commit": "git_commit", "subdir": "git_subdir", "key": "git_key"}
 
 _SECRET = re.compile(r"\{\s*secret\s*:\s*(?P<secret>[^,{}\s]+)\s*(?:,\s*of\s*:\s*(?P<of>[^,{}\s]+)\s*)?\}")
 _PLAIN = re.compile(r"\{\s*plain\s*:\s*(.*?)\s*\}")
@@ -76,8 +83,9 @@ def spec_of_fields(values: Mapping[str, str], files: Mapping[str, str]) -> tuple
     command = _words(values.get("command", ""), errors)
     if command:
         spec["command"] = command
-    if _given(values, "code"):
-        spec["code"] = {"manifest": values["code"].strip()}
+    code = _code(values, errors)
+    if code:
+        spec["code"] = code
     if files:
         spec["files"] = dict(files)
     if _given(values, "python"):
@@ -101,6 +109,20 @@ def spec_of_fields(values: Mapping[str, str], files: Mapping[str, str]) -> tuple
         | ({"early_stop": True} if values.get("early_stop") else {}),
     }
     return spec | {name: part for name, part in parts.items() if part}, errors
+
+
+def _code(values: Mapping[str, str], errors: list[FieldError]) -> Json:
+    """Return the folder that was sent, or where git finds it; nothing for none."""
+    git = {name: values[field].strip() for name, field in GIT.items() if _given(values, field)}
+    if not git:
+        return {"manifest": values["code"].strip()} if _given(values, "code") else {}
+    if _given(values, "code"):
+        detail = "A folder was sent, and a repository is named. Take one of the two: empty these fields, or the folder."
+        errors.append(FieldError(pointer="/code/git", code="both", detail=detail))
+    if "key" not in git:
+        return dict(git)
+    key = _env_value(git["key"])
+    return git | {"key": key if isinstance(key, dict) else {"secret": key}}
 
 
 def _python(text: str) -> Json:
@@ -194,6 +216,11 @@ def _env_text(value: object) -> object:
     return "{" + ", ".join(f"{key}: {word}" for key, word in value.items()) + "}"
 
 
+def _key_text(value: object) -> object:
+    """Return a key as ``_code`` reads it: its name alone where that says all."""
+    return value["secret"] if isinstance(value, dict) and set(value) == {"secret"} else _env_text(value)
+
+
 def without_hidden(spec: Json) -> tuple[Json, list[str]]:
     """Return a spec without the variables whose values its reader may not see, and their names."""
     env = _mapping(spec, "env")
@@ -204,13 +231,17 @@ def without_hidden(spec: Json) -> tuple[Json, list[str]]:
 def fields_of_spec(spec: Json) -> dict[str, str]:
     """Return the texts of the fields for a spec; what is not of the right kind is left out."""
     resources, schedule = _mapping(spec, "resources"), _mapping(spec, "schedule")
-    command = spec.get("command")
+    code, command = _mapping(spec, "code"), spec.get("command")
     words = [str(word) for word in command] if isinstance(command, list) else []
     texts = {
         "name": spec.get("name"),
         "queue": spec.get("queue"),
         "command": shlex.join(words),
-        "code": _mapping(spec, "code").get("manifest"),
+        "code": "" if code.get("git") else code.get("manifest"),
+        "git": code.get("git"),
+        "git_commit": code.get("commit"),
+        "git_subdir": code.get("subdir"),
+        "git_key": _key_text(code.get("key")),
         "python": next(iter(_mapping(spec, "python").values()), None),
         "profile": spec.get("profile"),
         "env": _lines({name: _env_text(value) for name, value in _mapping(spec, "env").items()}),

@@ -43,6 +43,7 @@ from scheduler.selectors.jobs.listing import spec_shown
 from scheduler.selectors.queues.saved import template_visible, templates_offered
 from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import queues_submittable
+from scheduler.services.code.git import git_fetch
 from scheduler.services.idempotency import idempotent
 from scheduler.services.jobs.check import job_check
 from scheduler.services.jobs.spec_import import spec_import
@@ -205,6 +206,7 @@ def _checked(request: HttpRequest, draft: FormState) -> JobSpec | None:
     spec: JobSpec | None = None
     if draft.mode == "form" or not errors:
         try:
+            git_fetch(actor=request.user, specs=[("", draft.data)], at=live_ports().clock.now())
             spec = job_check(actor=request.user, data=draft.data)
         except SpecInvalid as invalid:
             seen = {error.pointer for error in errors}

@@ -167,7 +167,7 @@ def test_limited_process_says_the_same(small: World, monkeypatch: pytest.MonkeyP
 def test_process_that_dies_refuses_the_archive(small: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever an archive does to its reader, the web server lives and says so."""
     monkeypatch.setattr(
-        archives, "child_answer", lambda module, task, cpu_s: child_answer("no.such", task, cpu_s=cpu_s)
+        archives, "child_answer", lambda module, task, cpu_s, secret: child_answer("no.such", task, cpu_s=cpu_s)
     )
     answer = post(small.client("member"), ARCHIVE)
 

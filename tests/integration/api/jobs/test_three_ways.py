@@ -1,5 +1,6 @@
 """One spec, however it comes: by form, by REST as curl sends it, by the command, the stored bytes are the same."""
 
+import ipaddress
 import json
 import os
 import urllib.request
@@ -15,8 +16,11 @@ from pytest_django.live_server_helper import LiveServer
 from clusterweb.cli.main import main
 from scheduler.models import Job
 from scheduler.services.accounts.tokens import token_create
+from scheduler.services.code import archives
+from scheduler.services.limited_child import child_answer
 from tests.integration.api.conftest import World, world_make
 from tests.support.rows.code import digest_of, folder_send
+from tests.support.rows.git import git_server
 
 SCRIPT = "print('ä')\nprint(2)\n"
 # Every field there is, none at its default.
@@ -151,6 +155,54 @@ def test_form_curl_and_command_store_equal_bytes(
     whole = json.loads(stored["form"])
     assert whole["resources"]["memory"] == "1GiB"
     assert (whole["resources"]["min_gpus"], whole["resources"]["max_servers"]) == (1, 2)
+
+
+@pytest.mark.usefixtures("processes")
+def test_code_by_git_is_stored_alike_from_everywhere(
+    shop: World,
+    live_server: LiveServer,
+    capsys: pytest.CaptureFixture[str],
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Repository, commit, folder and key reach the store the same way; the form filled from the job gives them back."""
+    monkeypatch.setattr(archives, "child_answer", child_answer)
+    token, browser = os.environ["CLUSTERWEB_TOKEN"], shop.client("member")
+    with git_server(tmp_path) as served:
+        served.password = "git:local-0123456789"
+        commit = served.repository("vision.git", {"src/train.py": b"print(1)\n"})
+        settings.GIT_HOSTS, settings.GIT_NETWORKS = [served.host], [ipaddress.ip_network("127.0.0.0/8")]
+        key = {"secret": "wandb", "of": "user"}
+        url = f"{served.url}/vision.git"
+        code = {"git": url, "commit": commit, "subdir": "src", "key": key}
+        spec = {key: value for key, value in SPEC.items() if key not in ("code", "files", "python")} | {"code": code}
+        fields = {name: text for name, text in FIELDS.items() if not name.startswith(("code", "file", "python"))}
+        fields |= {
+            "git": url,
+            "git_commit": commit,
+            "git_subdir": " src ",
+            "git_key": "{secret: wandb, of: user}",
+        }
+        Path("job.yaml").write_text(yaml.safe_dump(spec), encoding="utf-8")
+        assert main(["submit", "job.yaml", "-o", "json"]) == 0
+        ids = {
+            "command": json.loads(capsys.readouterr().out)["id"],
+            "curl": by_curl(live_server.url, token, json.dumps(spec).encode(), "application/json"),
+            "form": by_form(browser, fields),
+            "form, YAML": by_form(browser, {"mode": "yaml", "action": "submit", "spec": yaml.safe_dump(spec)}),
+        }
+        page = browser.get(f"/jobs/new?clone={Job.objects.get(pk=ids['form']).number}").context["form"]
+        again = {name: str(page[name].value() or "") for name in page.fields if name != "upload"}
+        ids["clone"] = by_form(
+            browser, {**FIELDS, "file-0-name": "", "file-0-text": "", "file-1-name": "", **again, "file-1-text": ""}
+        )
+
+    stored = {way: json.dumps(Job.objects.get(pk=pk).spec).encode() for way, pk in ids.items()}
+    assert len(set(stored.values())) == 1, stored
+    found = json.loads(stored["form"])["code"]
+    assert found.pop("manifest") == f"sha256:{digest_of({'train.py': b'print(1)' + bytes([10])})}"
+    assert found == code
 
 
 @pytest.mark.usefixtures("processes")
