@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from django.contrib.auth.models import User
+from django.db import transaction
 
 from agents.protocol.ports import Ids
 from scheduler.core.model.errors import Conflict, JobChanged, NotAllowed
@@ -20,7 +21,7 @@ from scheduler.selectors.visibility import Actor, access_of, may_act_on_job
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel
 from scheduler.services.jobs.check import spec_check
 from scheduler.services.jobs.state import Move, jobs_transition
-from scheduler.services.jobs.submit import jobs_store
+from scheduler.services.jobs.submit import jobs_store, submits_wait
 from scheduler.services.permission import actor_name
 
 
@@ -64,6 +65,7 @@ def array_cancel(*, actor: Actor, key: str, at: datetime) -> list[Job]:
 def array_retry(*, actor: Actor, key: str, at: datetime, ids: Ids) -> list[Job]:
     """Submit the jobs of an array that failed once more, in the same array; return its jobs as they are then.
 
+    Of several requests at once one submits; the others find that nothing has failed any more, and change nothing.
     Each is a new job with the spec, the index and the array of the failed one; dependencies were met before.
 
     Raises:
@@ -75,12 +77,18 @@ def array_retry(*, actor: Actor, key: str, at: datetime, ids: Ids) -> list[Job]:
     jobs = array_jobs(actor, key)
     if not isinstance(actor, User) or any(job.owner_id != actor.pk for job in jobs):
         raise NotAllowed(f"Only its owner, {jobs[0].owner.username}, may submit jobs of this array again.")
-    failed = [job for job in jobs if job.state == JobState.FAILED]
-    if not failed:
+    if not _failed(jobs):
         raise Conflict(f"No job of A-{jobs[0].array_number} has failed.")
-    checked = [replace(spec_check(actor=actor, spec=spec), again=jobs[0].array_number) for spec in _specs_of(failed)]
-    jobs_store(checked, at=at, ids=ids)
+    with transaction.atomic():
+        submits_wait()
+        if failed := _failed(array_jobs(actor, key)):
+            specs = [spec_check(actor=actor, spec=spec) for spec in _specs_of(failed)]
+            jobs_store([replace(checked, again=jobs[0].array_number) for checked in specs], at=at, ids=ids)
     return array_jobs(actor, key)
+
+
+def _failed(jobs: Sequence[Job]) -> list[Job]:
+    return [job for job in jobs if job.state == JobState.FAILED]
 
 
 def _specs_of(failed: Sequence[Job]) -> list[JobSpec]:

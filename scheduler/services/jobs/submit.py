@@ -70,6 +70,11 @@ def jobs_store(checked: Sequence[CheckedSpec], *, at: datetime, ids: Ids) -> lis
     return firsts
 
 
+def submits_wait() -> None:
+    """Let every other submit wait until the present transaction ends, and see all that were committed before it."""
+    _take_numbers(0)
+
+
 def _take_numbers(count: int) -> int:
     """Take job numbers, return the first; the row stays locked until the commit: neither duplicates nor gaps."""
     Cluster.objects.filter(pk=1).update(next_job_number=F("next_job_number") + count)

@@ -23,9 +23,11 @@ from scheduler.models.queue import Role
 from scheduler.notify import use_bell
 from scheduler.services.cluster.servers import server_register
 from scheduler.services.idempotency import idempotent
+from scheduler.services.jobs.arrays import array_retry
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_suspend
+from scheduler.services.jobs.check import spec_check
 from scheduler.services.jobs.state import job_transition
-from scheduler.services.jobs.submit import job_submit
+from scheduler.services.jobs.submit import job_submit, jobs_store
 from scheduler.services.queues.quotas import queue_change_quota
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.factories import AT, SerialIds, job_make, member_make, queue_make, spec_make, user_make
@@ -99,6 +101,23 @@ def contest(tmp_path: Path) -> Iterator[Contest]:
 def kinds(results: list[Any]) -> list[str]:
     """Return the names of the types of the results, sorted."""
     return sorted(type(result).__name__ for result in results)
+
+
+def test_failed_jobs_of_an_array_are_tried_again_once(contest: Contest) -> None:
+    """However many ask at once: each failed index has one new job, and nobody is refused for being second."""
+    queue = queue_make("vision")
+    owner = member_make(queue, Role.MEMBER)
+    [first] = jobs_store([spec_check(actor=owner, spec=spec_make(array="0-3"))], at=AT, ids=IDS)
+    Job.objects.filter(array_index__in=[1, 3]).update(
+        state=JobState.FAILED, ended_at=AT, end_cause="command", wait_reason="", wait_since=None
+    )
+    retry = partial(array_retry, actor=owner, key=f"A-{first.number}", at=AT, ids=IDS)
+    results = contest.of(*[retry] * 4)
+    indexes = contest.after(lambda: list(Job.objects.order_by("number").values_list("array_index", flat=True)))
+
+    assert indexes == [0, 1, 2, 3, 1, 3]
+    assert {type(result) for result in results} <= {list, Conflict}, results
+    assert any(isinstance(result, list) for result in results)
 
 
 def test_one_of_many_transitions_wins(contest: Contest) -> None:
