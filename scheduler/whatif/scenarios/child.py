@@ -1,12 +1,16 @@
-"""One run in its own process, ``python -m scheduler.whatif.scenarios.child``: a task in, progress and a result out.
+"""Process that makes runs, ``python -m scheduler.whatif.scenarios.child``: tasks in, progress and results out.
 
-The task is one line of JSON on standard input; progress and result are lines of JSON on standard output. The process
-ends when its standard input is closed, so that it never outlives the worker, and when it exceeds the CPU time or the
-memory of its task: the workload may be a file from a stranger. It has no database and no broker.
+A task is one line of JSON on standard input; progress, result and the end of a run are lines of JSON on standard
+output. Loading the code takes longer than the run of a small cluster, so the process loads it once, and forks for each
+task. Only the fork reads the workload, which may be a file from a stranger: it has no database and no broker, and ends
+when it exceeds the CPU time or the memory of its task. Both end when standard input is closed, so that they never
+outlive the worker; the fork ends with the process that made it, too.
 """
 
+import gc
 import json
 import os
+import select
 import sys
 import threading
 import time
@@ -97,19 +101,21 @@ def run(task: Mapping[str, Any], told: ProgressWriter) -> Json:
     return found
 
 
-def end_with_parent() -> None:
-    """End this process when the worker has closed its standard input."""
-    while os.read(0, 1):
-        pass
+def end_with_others(maker: int) -> None:
+    """End this process when the worker has closed its standard input, or when the process that forked it has ended.
+
+    Args:
+        maker: A pidfd of that process.
+    """
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    poll.register(maker, select.POLLIN)
+    poll.poll()
     os._exit(1)
 
 
-def main() -> int:
-    """Run one task."""
-    # Unbuffered: a thread that waits in a buffer would hold its lock at the end.
-    with open(0, "rb", buffering=0, closefd=False) as given:
-        task = json.loads(given.readline())
-    threading.Thread(target=end_with_parent, daemon=True).start()
+def answer(task: Mapping[str, Any]) -> None:
+    """Make one run within the limits of its task, and write its result or why there is none."""
     limit_process(cpu_s=int(task["most_cpu_s"]), memory_bytes=int(task["most_bytes"]))
     told = ProgressWriter()
     try:
@@ -118,6 +124,30 @@ def main() -> int:
         told.say({"error": str(error)})
     except MemoryError:
         told.say({"error": "It needs more memory than a run may have."})
+
+
+def answer_in_fork(line: bytes, maker: int) -> int:
+    """Answer a task in a fork of this process, and return how the fork ended: its status, or minus a signal."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            threading.Thread(target=end_with_others, args=(maker,), daemon=True).start()
+            answer(json.loads(line))
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def main() -> int:
+    """Answer tasks, one after the other, until standard input is closed."""
+    gc.freeze()  # what is loaded is never collected, so its pages stay shared with the forks
+    maker, writer = os.pidfd_open(os.getpid()), ProgressWriter()
+    # Unbuffered: the fork waits at the same stream, and a thread that waits in a buffer would hold its lock.
+    with open(0, "rb", buffering=0, closefd=False) as given:
+        while line := given.readline():
+            writer.say({"ended": answer_in_fork(line, maker)})
     return 0
 
 

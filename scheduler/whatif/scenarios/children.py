@@ -1,4 +1,4 @@
-"""Child processes of runs as the worker sees them: start, read messages, end. See ``child`` for the other side."""
+"""Child processes of runs as the worker sees them: start, tasks, messages, end. See ``child`` for the other side."""
 
 import json
 import os
@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +26,17 @@ MODULE = "scheduler.whatif.scenarios.child"
 
 
 class Child:
-    """One process that makes one run.
+    """One process that makes runs, one after the other.
 
     Attributes:
-        done, total: Ended jobs and all jobs, from its last message.
-        result: The result; None until it is sent.
-        error: Why there is no result; empty until it has failed.
+        done, total: Ended jobs and all jobs of its run, from the last message.
+        result: The result of its run; None until it is sent.
+        error: Why there is no result; empty until the run has failed.
+        ended: Whether the run has ended and all its messages are read.
     """
 
-    def __init__(self, task: Mapping[str, Any]) -> None:
-        """Start it; ``task`` holds ``base`` (a path), ``variant`` and ``seed``."""
-        self.done = self.total = 0
-        self.result: Json | None = None
-        self.error = ""
-        limits = {"most_jobs": MOST_JOBS, "most_cpu_s": MOST_CPU_S, "most_bytes": MOST_BYTES}
+    def __init__(self) -> None:
+        """Start it; it loads its code while it waits for a task."""
         self._process = subprocess.Popen(  # noqa: S603  (our own module)
             [sys.executable, "-P", "-m", MODULE],  # -P: nothing of the folder below
             stdin=subprocess.PIPE,
@@ -48,11 +46,34 @@ class Child:
             env=child_environment(),
             start_new_session=True,
         )
-        assert self._process.stdin
-        self._process.stdin.write((json.dumps({**task, **limits}) + "\n").encode())
-        self._process.stdin.flush()
+        self._clear()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+
+    def _clear(self) -> None:
+        self.done = self.total = 0
+        self.result: Json | None = None
+        self.error = ""
+        self.ended = False
+
+    @property
+    def is_alive(self) -> bool:
+        """Return whether it could make another run."""
+        return self._process.poll() is None
+
+    def begin(self, task: Mapping[str, Any]) -> None:
+        """Begin a run after the last one has ended; ``task`` holds ``base`` (a path), ``variant`` and ``seed``."""
+        self._clear()
+        limits = {"most_jobs": MOST_JOBS, "most_cpu_s": MOST_CPU_S, "most_bytes": MOST_BYTES}
+        assert self._process.stdin
+        try:
+            self._process.stdin.write((json.dumps({**task, **limits}) + "\n").encode())
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            self._reader.join(END_WITHIN_S)
+        if self._process.poll() is not None:  # it was lost meanwhile, perhaps before the reader knew of this run
+            self._reader.join(END_WITHIN_S)
+            self._finish(self._process.returncode)
 
     def _read(self) -> None:
         assert self._process.stdout
@@ -62,36 +83,44 @@ class Child:
                     self._take(json.loads(line))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             self.error = "Its process sent what is no result, or a result that is too large."
-            self._process.kill()
-        status = self._process.wait()
-        if self.result is None and not self.error:
-            self.error = _why(status)
+            self._kill()
+        self._finish(self._process.wait())
 
     def _take(self, message: Json) -> None:
         if "result" in message:
             self.result = dict(message["result"])
         elif "error" in message:
             self.error = str(message["error"])
+        elif "ended" in message:
+            self._finish(int(message["ended"]))
         else:
             self.done, self.total = int(message["done"]), int(message["total"])
+
+    def _finish(self, status: int) -> None:
+        """Note that the run has ended; without a result or an error its status is the reason."""
+        if self.result is None and not self.error:
+            self.error = _why(status)
+        self.ended = True
 
     @property
     def pid(self) -> int:
         """Return its process id."""
         return self._process.pid
 
-    @property
-    def ended(self) -> bool:
-        """Return whether it has ended and all its messages are read."""
-        return not self._reader.is_alive()
+    def _kill(self) -> None:
+        """Kill the process and the run, which are a group of their own."""
+        if self._process.poll() is None:  # not waited for, so the number is still its own
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def end(self) -> None:
-        """Kill it and close its streams."""
-        self._process.kill()
+        """Kill it with its run and close its streams."""
+        self._kill()
         self._reader.join(END_WITHIN_S)
         for stream in (self._process.stdin, self._process.stdout):
             if stream:
-                stream.close()
+                with suppress(BrokenPipeError):
+                    stream.close()
 
 
 def _why(status: int) -> str:

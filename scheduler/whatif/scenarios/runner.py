@@ -1,4 +1,4 @@
-"""Makes the runs of what-if scenarios: takes them from the database, runs each in a process, stores the results.
+"""Makes the runs of what-if scenarios: takes them from the database, runs them in processes, stores the results.
 
 The database is the queue. A worker owns a run as long as it renews the run's heartbeat. When the heartbeat stops,
 because the worker was killed or its machine was lost, any worker puts the run back, at most MOST_ATTEMPTS times. So
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 BEAT_S = 0.2
 LOST_AFTER = timedelta(seconds=15)
 MOST_ATTEMPTS = 3
+# Processes that have loaded their code wait so long for another run.
+KEEP_S = 60.0
 ERROR_CHARS = 500
 
 
@@ -51,6 +53,8 @@ class Runner:
         self.name = name
         self._ports, self._slots = ports, slots
         self._own: dict[int, _OwnRun] = {}
+        self._spare: list[Child] = []
+        self._spare_since_s = 0.0
 
     @property
     def is_idle(self) -> bool:
@@ -62,6 +66,8 @@ class Runner:
         for own in list(self._own.values()):
             self._follow(own)
         if not self._own and not Scenario.objects.filter(state__in=SCENARIO_OPEN).exists():
+            if self._ports.clock.mono_s() - self._spare_since_s >= KEEP_S:
+                self._end_spare()
             return
         at = self._ports.clock.now()
         self._put_back(at)
@@ -71,11 +77,35 @@ class Runner:
 
     def stop(self) -> None:
         """End all processes and give their runs back, so that another worker may take them at once."""
+        self._end_spare()
         for own in self._own.values():
             own.child.end()
             mine = ScenarioRun.objects.filter(pk=own.run.pk, state=RunState.RUNNING, worker=self.name)
             mine.update(state=RunState.QUEUED, worker="", attempts=F("attempts") - 1)
         self._own.clear()
+
+    def _child(self) -> Child:
+        """Return a process that waits for a run, or a new one."""
+        while self._spare:
+            child = self._spare.pop()
+            if child.is_alive:
+                return child
+            child.end()
+        return Child()
+
+    def _end_spare(self) -> None:
+        for child in self._spare:
+            child.end()
+        self._spare.clear()
+
+    def _leave(self, own: _OwnRun) -> None:
+        """Keep the process of a run that has ended for the next run; end one whose run goes on."""
+        del self._own[own.run.pk]
+        if own.child.ended and own.child.is_alive:
+            self._spare.append(own.child)
+            self._spare_since_s = self._ports.clock.mono_s()
+        else:
+            own.child.end()
 
     def _follow(self, own: _OwnRun) -> None:
         """Renew the heartbeat of a run, or keep its result; end a run that is no longer wanted."""
@@ -99,8 +129,7 @@ class Runner:
                 self._note_about(own)
                 self._settle(own.run.scenario_id, at)
         if is_done or not is_mine:
-            child.end()
-            del self._own[own.run.pk]
+            self._leave(own)
         self._tell(own.run.scenario_id, at)
 
     def _note_about(self, own: _OwnRun) -> None:
@@ -186,7 +215,9 @@ class Runner:
         base = base_file(folder(), scenario.pk, unpacked(bytes(scenario.base)))
         variant = scenario.about["held"] if run.variant == AS_IT_WAS else scenario.variants[run.variant]
         task = {"base": str(base), "variant": variant, "seed": run.seed}
-        self._own[run.pk] = _OwnRun(run=run, child=Child(task), told_s=self._ports.clock.mono_s())
+        child = self._child()
+        child.begin(task)
+        self._own[run.pk] = _OwnRun(run=run, child=child, told_s=self._ports.clock.mono_s())
         return True
 
     def _tell(self, scenario_id: str, at: datetime) -> None:

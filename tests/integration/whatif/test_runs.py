@@ -1,89 +1,24 @@
-"""What-if runs from the question to the result, in real processes.
-
-What is killed, cancelled or wrong leaves no run hanging.
-"""
+"""What-if runs from the question to the result, in real processes."""
 
 import io
 import json
-import os
-import signal
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 from django.contrib.auth.models import User
 
-from clusterweb.config.env import BASE_DIR
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Attempt, Job, Scenario, ScenarioRun
+from scheduler.models import Attempt, Job, ScenarioRun
 from scheduler.models.queue import Role
-from scheduler.models.scenario import AS_IT_WAS, RunState, ScenarioState
+from scheduler.models.scenario import AS_IT_WAS, ScenarioState
 from scheduler.selectors.whatif import scenario_metrics, scenario_progress
 from scheduler.services.whatif.files import trace_file_create
-from scheduler.services.whatif.scenarios import scenario_cancel, scenario_create
-from scheduler.simulator.study.cluster import Cluster, ServerGroup, server_table
-from scheduler.simulator.study.starting_points import columns_to_json
-from scheduler.whatif.scenarios import children
 from scheduler.whatif.scenarios.bases import unpacked
-from scheduler.whatif.scenarios.runner import LOST_AFTER, MOST_ATTEMPTS, Runner
-from tests.support.e2e.stack import wait_for
-from tests.support.rows.factories import AT, job_make, member_make, queue_make, round_make, server_make, user_make
-from tests.support.rows.scenarios import SMALL, TRACE, scenario_body, trace_file_make
-from tests.support.rows.whatif_world import Worlds
+from tests.support.rows.factories import AT, job_make, member_make, queue_make, round_make, server_make
+from tests.support.rows.scenarios import SMALL, TRACE, trace_file_make
+from tests.support.rows.whatif_world import Worlds, ask, finished
 
 pytestmark = pytest.mark.django_db(transaction=True)
-CLUSTER = Cluster(groups=(ServerGroup(count=2, gpus=4, cpus=16, memory_bytes=1e11),))
-PLAIN = {"locality": "consolidate", "mechanism": "proportional"}
-LONG = {"kind": "generator", "text": "philly?jobs=4000&load=1.3", "cluster": SMALL}
-
-
-@pytest.fixture
-def admin() -> User:
-    """An admin."""
-    return user_make("ada", admin=True)
-
-
-@pytest.fixture
-def worlds(processes: None, settings: Any, tmp_path: Path) -> Iterator[Worlds]:
-    """Workers of this test; none of their processes outlives it."""
-    settings.VAR_DIR = tmp_path
-    made = Worlds()
-    yield made
-    made.stop()
-
-
-def until(runner: Runner, what: str, check: Callable[[], object]) -> None:
-    """Let a worker work until something holds."""
-
-    def found() -> object:
-        runner.tick()
-        return check()
-
-    wait_for(what, found, within_s=60)
-
-
-def ask(user: User, **changes: Any) -> Scenario:
-    """Keep a scenario."""
-    return scenario_create(actor=user, body=scenario_body(**changes), at=datetime.now(UTC))
-
-
-def finished(worlds: Worlds, scenario: Scenario) -> Scenario:
-    """Let one worker work until the scenario has ended."""
-    runner = worlds.runner()
-
-    def ended() -> bool:
-        runner.tick()
-        scenario.refresh_from_db()
-        return scenario.ended_at is not None
-
-    wait_for("the scenario has ended", ended, within_s=180)
-    return scenario
 
 
 def test_generated_workload_is_simulated_for_every_variant_and_seed(worlds: Worlds, admin: User) -> None:
@@ -201,147 +136,6 @@ def test_past_window_is_replayed_and_compared_with_what_happened(worlds: Worlds,
     assert rows["avg_jct_s"]["error_frac"] == pytest.approx(0.0, abs=1e-6)
     assert rows["makespan_s"]["error_frac"] == pytest.approx(0.0, abs=1e-6)
     assert ScenarioRun.objects.filter(variant=AS_IT_WAS).count() == 1
-
-
-def test_what_others_leave_where_runs_work_is_not_loaded(
-    worlds: Worlds, admin: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Runs work in the folder for temporary files, in which everybody may write."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    (tmp_path / "json.py").write_text("import os\nopen('was-here', 'w')\nos._exit(3)\n")
-    scenario = finished(worlds, ask(admin))
-
-    assert scenario.state == ScenarioState.COMPLETED, scenario.error
-    assert not (tmp_path / "was-here").exists()
-
-
-def test_process_of_a_run_is_told_no_secret(worlds: Worlds, admin: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its workload may be a file from a stranger."""
-    for name in ("SECRET_KEY", "REDIS_URL", "DATABASE_URL", "OIDC_CLIENT_SECRET"):
-        monkeypatch.setenv(name, "canary")
-    ask(admin, start=LONG)
-    runner = worlds.runner(slots=1)
-    until(runner, "a run runs", worlds.pids)
-
-    told = psutil.Process(worlds.pids()[0]).environ()
-
-    assert "PYTHONPATH" in told
-    assert "canary" not in told.values()
-    assert not set(told) & {"VAR_DIR", "DJANGO_SETTINGS_MODULE"}
-
-
-@pytest.mark.parametrize("sent", [b"[" * 10_000 + b"\n", b'{"result": 1}\n', b"{}\n", b"x" * 100_000])
-def test_process_that_sends_no_result_fails_the_run(
-    sent: bytes, worlds: Worlds, admin: User, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """What it sends is read as that of a stranger: nested, without fields, without end."""
-    monkeypatch.setattr(children, "MOST_MESSAGE_BYTES", 65_536)
-    (tmp_path / "sent").write_bytes(sent)
-    fake = tmp_path / "python"
-    fake.write_text(f"#!/bin/sh\ncat {tmp_path / 'sent'}; sleep 3600\n")
-    fake.chmod(0o700)
-    monkeypatch.setattr(sys, "executable", str(fake))
-
-    scenario = finished(worlds, ask(admin))
-
-    assert scenario.state == ScenarioState.FAILED
-    assert scenario.error == "Its process sent what is no result, or a result that is too large."
-
-
-def test_killed_process_of_a_run_fails_it_with_a_sentence(worlds: Worlds, admin: User) -> None:
-    """A run that is killed by the machine does not hang."""
-    ask(admin, start=LONG)
-    runner = worlds.runner()
-    until(runner, "a run runs", worlds.pids)
-
-    os.kill(worlds.pids()[0], signal.SIGKILL)
-    scenario = Scenario.objects.get()
-    until(runner, "it failed", Scenario.objects.filter(state="failed").exists)
-
-    scenario.refresh_from_db()
-    assert "was killed" in scenario.error
-
-
-def test_run_of_a_killed_worker_is_taken_by_another(worlds: Worlds, admin: User) -> None:
-    """Silence puts a run back; the worker that comes back late finds it is no longer its own."""
-    scenario = ask(admin)
-    lost = worlds.runner()
-    until(lost, "a run runs", worlds.pids)
-    taken = ScenarioRun.objects.filter(state=RunState.RUNNING)
-    assert taken.exists()
-    worlds.clock_ahead(LOST_AFTER + timedelta(seconds=1))
-
-    finished(worlds, scenario)
-    lost.tick()
-
-    assert scenario.state == ScenarioState.COMPLETED, scenario.error
-    assert max(run.attempts for run in scenario.runs.all()) == 2
-
-
-def test_run_that_is_lost_again_and_again_fails(worlds: Worlds, admin: User) -> None:
-    """Nothing is tried for ever."""
-    scenario = ask(admin, start=LONG)
-    for _ in range(MOST_ATTEMPTS):
-        runner = worlds.runner(slots=1)
-        until(runner, "taken", ScenarioRun.objects.filter(state="running").exists)
-        worlds.clock_ahead(LOST_AFTER + timedelta(seconds=1))
-    worlds.runner(slots=1).tick()
-
-    scenario.refresh_from_db()
-    assert scenario.state == ScenarioState.FAILED
-    assert scenario.error == f"The process that made it was lost {MOST_ATTEMPTS} times."
-
-
-def test_cancel_ends_the_processes(worlds: Worlds, admin: User) -> None:
-    """Nobody simulates what nobody wants."""
-    scenario = ask(admin, start=LONG)
-    runner = worlds.runner()
-    until(runner, "a run runs", worlds.pids)
-    pids = worlds.pids()
-
-    scenario_cancel(actor=admin, scenario=scenario, at=datetime.now(UTC))
-    until(runner, "processes ended", lambda: not any(map(psutil.pid_exists, pids)))
-
-    assert set(scenario.runs.values_list("state", flat=True)) == {"cancelled"}
-    assert runner.is_idle
-
-
-def test_worker_that_stops_gives_its_runs_back_at_once(worlds: Worlds, admin: User) -> None:
-    """A restart costs the time of the run, not the wait for a heartbeat."""
-    ask(admin, start=LONG)
-    runner = worlds.runner()
-    until(runner, "a run runs", worlds.pids)
-    pids = worlds.pids()
-
-    runner.stop()
-
-    assert not any(map(psutil.pid_exists, pids))
-    assert set(ScenarioRun.objects.values_list("state", "attempts")) == {("queued", 0)}
-
-
-@pytest.mark.usefixtures("processes")
-def test_process_of_a_run_ends_with_its_worker(tmp_path: Path) -> None:
-    """A child that nobody reads ends by itself, however its worker died."""
-    base = {"servers": columns_to_json(server_table(CLUSTER)), "queues": None, "round_s": 60.0, "least_gpus": 8}
-    base["source"] = {"kind": "generator", "text": LONG["text"]}
-    (tmp_path / "base.json").write_text(json.dumps(base))
-    task = {"base": str(tmp_path / "base.json"), "variant": {"policy": "las", **PLAIN}, "seed": 1}
-    text = (
-        "import time; from scheduler.whatif.scenarios.children import Child; "
-        f"print(Child({task!r}).pid, flush=True); time.sleep(99)"
-    )
-    worker = subprocess.Popen([sys.executable, "-c", text], cwd=BASE_DIR, stdout=subprocess.PIPE)
-    assert worker.stdout
-    pid = int(worker.stdout.readline())
-
-    worker.kill()
-    worker.communicate()
-
-    wait_for("the child ended", lambda: _is_over(pid), within_s=30)
-
-
-def _is_over(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 def test_history_counts_what_ran_on_when_the_window_began(worlds: Worlds, admin: User) -> None:
