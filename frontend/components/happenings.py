@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from frontend.components.formats import counted, data_size, day, duration, number
+from frontend.components.event_words import queues, servers
+from frontend.components.event_words.said import SUBJECT, Said, why_of
+from frontend.components.formats import duration
 from frontend.components.states import look
 from frontend.components.times import as_time
 from frontend.components.trials import trial_words
@@ -44,9 +46,6 @@ RULES: dict[str, str] = {
 }
 
 
-SUBJECT = "\ue000"  # a private character: no text of a person's holds it
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
     """One line of the feed: ``before``, subject and ``words``, with their spaces; ``href`` leads to the subject."""
@@ -81,9 +80,6 @@ def _happening(row: EventRow) -> Happening:
     return Happening(
         tone=tone, icon=icon, before=before, subject=subject, words=after, href=href, at=as_time(row["at"])
     )
-
-
-Said = tuple[str, str, str]  # tone, icon, sentence
 
 
 def _job_state(row: EventRow) -> Said:
@@ -139,75 +135,6 @@ def _job_wanted(row: EventRow) -> Said:
     return "mute", icons.get(reason, "user"), f"{row['actor']} asked to {reason} {SUBJECT}."
 
 
-def _quota(row: EventRow) -> Said:
-    after = row["data"].get("after", {})
-    words = f"{row['actor']} set the quota of {SUBJECT} to {after.get('quota_gpus', '')}{_why(row)}."
-    return "info", "arrow-left-right", words
-
-
-def _quota_request(row: EventRow) -> Said:
-    data = row["data"]
-    until = f" until {day(data['until'])}" if data.get("until") else ""
-    words = f"{row['actor']} asks for a quota of {data.get('quota_gpus')} for {SUBJECT}{until}{_why(row)}."
-    return "warn", "arrow-left-right", words
-
-
-def _quota_answer(row: EventRow) -> Said:
-    user, data = row["data"].get("user", ""), row["data"]
-    if row["reason"] == "grant":
-        words = (
-            f"{row['actor']} granted {user}'s request: {SUBJECT} has a quota of {data.get('given_gpus')}{_why(row)}."
-        )
-        return "ok", "check", words
-    return "mute", "x", f"{row['actor']} refused {user}'s request for {SUBJECT}{_why(row)}."
-
-
-def _why(row: EventRow) -> str:
-    """Return the reason that was given for a change, with what stands before it."""
-    why = row["data"].get("reason", "")
-    return f": {why}" if why else ""
-
-
-def _user_limits(row: EventRow) -> Said:
-    after = row["data"].get("after", {})
-    gpus, queued = after.get("user_max_gpus"), after.get("user_max_queued")
-    parts = [*([f"hold {gpus} GPUs"] if gpus else []), *([f"have {queued} queued"] if queued else [])]
-    what = f"lets each user of {SUBJECT} {' and '.join(parts)} at most" if parts else f"lifted the limits of {SUBJECT}"
-    return "info", "users", f"{row['actor']} {what}{_why(row)}."
-
-
-def _idle_rule(row: EventRow) -> Said:
-    after = row["data"].get("after", {})
-    after_s = after.get("idle_after_s")
-    acts = {"suspend": "suspend", "cancel": "cancel"}.get(after.get("idle_action", ""), "tell of")
-    what = f"{acts} jobs that use no GPU for {duration(after_s)}" if after_s else "no longer look for idle jobs"
-    return "info", "hourglass", f"{row['actor']} lets {SUBJECT} {what}{_why(row)}."
-
-
-def _isolation(row: EventRow) -> Said:
-    what = {
-        "files": "only where jobs of other queues cannot open their files",
-        "user": "only where they have a user of their own",
-        "full": "only where they have a user of their own and open their own files alone",
-    }.get(row["data"].get("after", {}).get("isolation", ""), "on every server")
-    return "info", "layers", f"{row['actor']} lets jobs of {SUBJECT} start {what}{_why(row)}."
-
-
-def _kept_files(row: EventRow) -> Said:
-    after = row["data"].get("after", {})
-    most = after.get("directories_most_bytes")
-    room = f", at most {data_size(most)} of them" if most else ""
-    days = counted(after.get("keep_directories_days", 0), "day")
-    words = f"{row['actor']} lets {SUBJECT} keep the files of ended jobs for {days}{room}{_why(row)}."
-    return "info", "trash-2", words
-
-
-def _fairness_over(row: EventRow) -> Said:
-    rho, limit = row["data"].get("rho"), row["data"].get("limit")
-    words = f"{SUBJECT}'s jobs take {rho:.2g} times their fair time (limit {limit:g})."
-    return "warn", "triangle-alert", words
-
-
 def _job_idle(row: EventRow) -> Said:
     gpus, idle_s = row["data"].get("num_gpus", 0), row["data"].get("idle_s")
     verb = {"suspend": "suspended", "cancel": "cancelled"}.get(row["reason"])
@@ -218,15 +145,6 @@ def _job_idle(row: EventRow) -> Said:
         "hourglass",
         f"holds {held} and has not used {'it' if gpus == 1 else 'them'} for {duration(idle_s)}.{then}",
     )
-
-
-def _membership(row: EventRow) -> Said:
-    user, after = row["data"].get("user", ""), row["data"].get("after")
-    if after is None:
-        return "mute", "users", f"{row['actor']} removed {user} from {SUBJECT}."
-    if after == "member" and not row["data"].get("before"):
-        return "mute", "users", f"{row['actor']} added {user} to {SUBJECT}."
-    return "mute", "users", f"{row['actor']} made {user} {after} of {SUBJECT}."
 
 
 def _settings(row: EventRow) -> Said:
@@ -262,33 +180,6 @@ def _wall(row: EventRow) -> Said:
 def _user(row: EventRow) -> Said:
     verbs = {"create": "made", "change": "changed", "deactivate": "keeps out", "activate": "lets in again"}
     return "mute", "user", f"{row['actor']} {verbs.get(row['reason'], row['reason'])} {row['data'].get('user', '')}."
-
-
-def _server_state(row: EventRow) -> Said:
-    state, detail = look(row["new_state"]), row["data"].get("detail", "")
-    if row["reason"] == "register":
-        return "mute", "server", f"{row['actor']} added {SUBJECT}."
-    words = {
-        "up": "is up." if row["reason"] != "undrain" else f"{row['actor']} returned {SUBJECT} to the pool.",
-        "draining": f"{row['actor']} drained {SUBJECT}{': ' + detail if detail else ''}.",
-        "lost": "is lost: no report for too long. Its jobs wait again.",
-    }
-    return state.tone, "server" if row["new_state"] == "up" else state.icon, words.get(row["new_state"], "joins.")
-
-
-def _server_size(row: EventRow) -> Said:
-    if row["reason"] == "confirmed":
-        return "ok", "check", f"{row['actor']} confirmed the size of {SUBJECT}."
-    cores = (
-        f"{number(row['data']['claimed']['num_cpus'])} CPU cores after {number(row['data']['believed']['num_cpus'])}"
-    )
-    return "warn", "triangle-alert", f"reports a size that is not believed: {cores}. An admin may confirm it."
-
-
-def _server_mix(row: EventRow) -> Said:
-    allowed = row["data"].get("after", {}).get("may_mix_queues")
-    what = "jobs of several queues" if allowed else "jobs of one queue alone"
-    return "info", "layers", f"{row['actor']} lets {SUBJECT} take {what} where nothing keeps them apart."
 
 
 def _token(row: EventRow) -> Said:
@@ -327,26 +218,28 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
     "trial": lambda row: trial_words(row["data"]),
     "job_wanted": _job_wanted,
     "job_changed": _job_changed,
-    "quota": _quota,
-    "quota_request": _quota_request,
-    "quota_answer": _quota_answer,
+    "quota": queues.quota_words,
+    "quota_request": queues.quota_request_words,
+    "quota_answer": queues.quota_answer_words,
     "quota_withdrawal": lambda row: ("mute", "ban", f"{row['actor']} withdrew a request for quota of {SUBJECT}."),
-    "user_limits": _user_limits,
-    "idle_rule": _idle_rule,
-    "isolation": _isolation,
-    "kept_files": _kept_files,
+    "budget": queues.budget_words,
+    "prices": lambda row: ("info", "settings", f"{row['actor']} set the prices of GPU-hours{why_of(row)}."),
+    "user_limits": queues.user_limits_words,
+    "idle_rule": queues.idle_rule_words,
+    "isolation": queues.isolation_words,
+    "kept_files": queues.kept_files_words,
     "job_idle": _job_idle,
-    "fairness_over": _fairness_over,
+    "fairness_over": queues.fairness_over_words,
     "fairness_again": lambda row: (
         "ok",
         "check",
         f"{SUBJECT}'s jobs are within the limit of fairness again.",
     ),
     "queue": lambda row: ("info", "layers", f"{row['actor']} made {SUBJECT}."),
-    "membership": _membership,
+    "membership": queues.membership_words,
     "settings": _settings,
-    "server_state": _server_state,
-    "server_mix": _server_mix,
+    "server_state": servers.server_state_words,
+    "server_mix": servers.server_mix_words,
     "token": _token,
     "shadow": _shadow,
     "webhook": _webhook,
@@ -369,7 +262,7 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
         else f"{row['actor']} removed the files of {SUBJECT}.",
     ),
     "report_rejected": lambda row: ("warn", "triangle-alert", f"sent a report that was refused: {row['reason']}."),
-    "server_size": _server_size,
+    "server_size": servers.server_size_words,
     "report_unusable": lambda row: (
         "warn",
         "triangle-alert",

@@ -1,0 +1,1 @@
+"""Sentences of the feed by what they are about; see ``README.md``."""

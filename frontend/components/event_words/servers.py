@@ -1,0 +1,36 @@
+"""What becomes of servers."""
+
+from frontend.components.event_words.said import SUBJECT, Said
+from frontend.components.formats import number
+from frontend.components.states import look
+from scheduler.selectors.rows import EventRow
+
+
+def server_state_words(row: EventRow) -> Said:
+    """Return the words of ``server_state``."""
+    state, detail = look(row["new_state"]), row["data"].get("detail", "")
+    if row["reason"] == "register":
+        return "mute", "server", f"{row['actor']} added {SUBJECT}."
+    words = {
+        "up": "is up." if row["reason"] != "undrain" else f"{row['actor']} returned {SUBJECT} to the pool.",
+        "draining": f"{row['actor']} drained {SUBJECT}{': ' + detail if detail else ''}.",
+        "lost": "is lost: no report for too long. Its jobs wait again.",
+    }
+    return state.tone, "server" if row["new_state"] == "up" else state.icon, words.get(row["new_state"], "joins.")
+
+
+def server_size_words(row: EventRow) -> Said:
+    """Return the words of ``server_size``."""
+    if row["reason"] == "confirmed":
+        return "ok", "check", f"{row['actor']} confirmed the size of {SUBJECT}."
+    cores = (
+        f"{number(row['data']['claimed']['num_cpus'])} CPU cores after {number(row['data']['believed']['num_cpus'])}"
+    )
+    return "warn", "triangle-alert", f"reports a size that is not believed: {cores}. An admin may confirm it."
+
+
+def server_mix_words(row: EventRow) -> Said:
+    """Return the words of ``server_mix``."""
+    allowed = row["data"].get("after", {}).get("may_mix_queues")
+    what = "jobs of several queues" if allowed else "jobs of one queue alone"
+    return "info", "layers", f"{row['actor']} lets {SUBJECT} take {what} where nothing keeps them apart."
