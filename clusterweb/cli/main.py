@@ -64,6 +64,10 @@ def command_parser() -> argparse.ArgumentParser:
     verb.add_argument("--all", action="store_true", help="list: those that are answered as well")
     verb.set_defaults(run=queues.requests)
 
+    verb = verbs.add_parser("costs", parents=[shared], help="what your queues cost in a month, and their budgets")
+    verb.add_argument("--month", help="such as 2026-11 (UTC); the present one when absent")
+    verb.set_defaults(run=queues.costs)
+
     verb = verbs.add_parser("whatif", parents=[shared], help="what would happen under other policies, quotas, servers")
     verb.add_argument("action", choices=whatif.ACTIONS, help="what to do")
     verb.add_argument(

@@ -111,3 +111,26 @@ def _table(rows: list[Json]) -> str:
     heads = ("QUEUE", "QUOTA", "HELD", "BORROWED", "WAITING", "RUNNING")
     names = ("name", "quota_gpus", "held_gpus", "borrowed_gpus", "waiting_jobs", "running_jobs")
     return table(heads, [[row[name] for name in names] for row in rows]) if rows else "You see no queue."
+
+
+def costs(given: Namespace) -> int:
+    """Show what queues cost in a month."""
+    found = Client().get("costs", month=given.month)
+    rows = [
+        (
+            row["queue"],
+            f"{row['gpu_hours']:.1f}",
+            f"{row['spent']:.2f}",
+            "none" if row["budget"] is None else f"{row['budget']:.2f}",
+            "too early to tell" if row["forecast"] is None else f"{row['forecast']:.2f}",
+        )
+        for row in found["rows"]
+    ]
+    head = (
+        f"{found['month']}, in {found['currency'] or 'no currency'}, {found['elapsed_frac']:.0%} of the month is over"
+    )
+    if not found["is_priced"]:
+        head = "No price is set, so nothing costs anything."
+    listed = ["", table(("QUEUE", "GPU-HOURS", "SPENT", "BUDGET", "FORECAST"), rows)] if rows else []
+    show(given, found, "\n".join([head, *listed]))
+    return 0

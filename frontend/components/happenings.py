@@ -9,10 +9,10 @@ from datetime import datetime
 
 from frontend.components.event_words import queues, servers
 from frontend.components.event_words.said import SUBJECT, Said, why_of
+from frontend.components.event_words.trials import trial_words
 from frontend.components.formats import duration
 from frontend.components.states import look
 from frontend.components.times import as_time
-from frontend.components.trials import trial_words
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.model.plan import PreemptRule
 from scheduler.selectors.rows import EventRow

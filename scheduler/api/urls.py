@@ -3,7 +3,7 @@
 from django.urls import path, re_path
 
 from scheduler.api.admin import audit, secrets, settings, shadow, tokens, users, webhooks
-from scheduler.api.cluster import gpu_hours, overview, rounds, search, servers
+from scheduler.api.cluster import costs, gpu_hours, overview, rounds, search, servers
 from scheduler.api.code import views as code
 from scheduler.api.jobs import actions as job_actions
 from scheduler.api.jobs import arrays, experiments, profiles, schemas, templates
@@ -45,6 +45,8 @@ urlpatterns = [
     path("code", code.CodeFolders.as_view(), name="api-code"),
     path("code/archive", code.CodeArchive.as_view(), name="api-code-archive"),
     path("code/<str:manifest>/blobs", code.CodeBlobs.as_view(), name="api-code-blobs"),
+    path("costs", costs.Costs.as_view(), name="api-costs"),
+    path("prices", costs.PriceList.as_view(), name="api-prices"),
     path("quota-requests", requests.QuotaRequests.as_view(), name="api-quota-requests"),
     path("quota-requests/<int:asked>", requests.QuotaRequestDetail.as_view(), name="api-quota-request"),
     path("quota-requests/<int:asked>/grant", requests.QuotaRequestGrant.as_view(), name="api-quota-request-grant"),
@@ -63,6 +65,7 @@ urlpatterns = [
     path("queues/<path:name>/usage", usage.Usage.as_view(), name="api-queue-usage"),
     path("queues/<path:name>/loans", usage.Loans.as_view(), name="api-queue-loans"),
     path("queues/<path:name>/preemptions", usage.Preemptions.as_view(), name="api-queue-preemptions"),
+    path("queues/<path:name>/budget", costs.Budget.as_view(), name="api-queue-budget"),
     path("queues/<path:name>/limits", queues.UserLimits.as_view(), name="api-queue-limits"),
     path("queues/<path:name>/idle", queues.IdleJobs.as_view(), name="api-queue-idle"),
     path("queues/<path:name>/isolation", queues.Isolation.as_view(), name="api-queue-isolation"),

@@ -8,7 +8,7 @@ from scheduler.models.experiment import Configuration, Experiment
 from scheduler.models.gang import Gang, GangMember
 from scheduler.models.job import Attempt, Job, Lease, LeaseGpu
 from scheduler.models.profile import Measurement, Profile
-from scheduler.models.queue import Membership, Queue, QuotaRequest
+from scheduler.models.queue import Membership, Queue, QueueBudget, QuotaRequest
 from scheduler.models.round import Round, Trial
 from scheduler.models.saved import SavedView, SpecTemplate
 from scheduler.models.scenario import Scenario, ScenarioRun, StartEstimate, TraceFile
@@ -44,6 +44,7 @@ __all__ = [
     "Membership",
     "Profile",
     "Queue",
+    "QueueBudget",
     "QuotaRequest",
     "Round",
     "Sample",

@@ -33,6 +33,10 @@ class Cluster(models.Model):
     experiment_most_jobs = models.PositiveIntegerField(default=1_000)
     code_most_bytes = models.PositiveBigIntegerField(default=2 * 2**30)  # of one sent folder, unpacked
     code_most_files = models.PositiveIntegerField(default=50_000)
+    # What a GPU-hour costs: of models without a price of their own (null: nothing), by model, and the currency.
+    gpu_price = models.FloatField(null=True)
+    gpu_prices = models.JSONField(default=dict, blank=True)
+    price_currency = models.CharField(max_length=12, default="", blank=True)
     # Share of start estimates that may be late; adjusted by past errors.
     late_level = models.FloatField(default=LATE_FRAC)
     # Steps of the engine that fail: {name: {"since": ISO time, "error": text}}; see ``scheduler/live/steps.py``.

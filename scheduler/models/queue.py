@@ -134,3 +134,23 @@ class QuotaRequest(models.Model):
 
     def __str__(self) -> str:
         return f"{self.asked_by} asks for {self.quota_gpus} GPUs of {self.queue}"
+
+
+class QueueBudget(models.Model):
+    """What a queue with all below it may cost in a month, from that month (UTC) on until a later row says otherwise."""
+
+    queue = models.ForeignKey(Queue, on_delete=models.CASCADE, related_name="budgets")
+    month = models.DateField()  # its first day
+    amount = models.FloatField(null=True)  # in the currency of the prices; null: no budget
+
+    class Meta:
+        ordering = ["queue_id", "month"]
+        constraints = [
+            models.UniqueConstraint(fields=["queue", "month"], name="queue_budget_once_a_month"),
+            models.CheckConstraint(
+                condition=Q(amount__isnull=True) | Q(amount__gte=0), name="queue_budget_not_negative"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.amount} for {self.queue} from {self.month}"

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from frontend.pages.admin import audit, kept, shadow, users, views, walls
+from frontend.pages.admin import audit, costs, kept, shadow, users, views, walls
 
 urlpatterns = [
     path("admin", views.admin, name="admin"),
@@ -15,6 +15,7 @@ urlpatterns = [
     path("admin/audit", audit.audit, name="admin-audit"),
     path("admin/audit.<str:kind>", audit.audit_file, name="admin-audit-file"),
     path("admin/kept", kept.kept, name="admin-kept"),
+    path("admin/costs", costs.admin_costs, name="admin-costs"),
     path("admin/walls", walls.walls, name="admin-walls"),
     path("admin/walls/<int:link_id>/revoke", walls.wall_revoke, name="admin-wall-revoke"),
     path("admin/restore/<int:event>", views.restore, name="admin-restore"),

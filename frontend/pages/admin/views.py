@@ -37,6 +37,8 @@ AUDITED = (
     "shadow",
     "quota",
     "quota_answer",
+    "prices",
+    "budget",
     "user_limits",
     "idle_rule",
     "isolation",

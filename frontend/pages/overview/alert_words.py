@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 
+from frontend.components.costs import money
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import clock, counted, data_size, day, duration, joined, number, percent
 from scheduler.selectors.cluster.alerts import AlertKind, AlertRow
@@ -126,6 +127,20 @@ def _overdue(row: AlertRow, device: DeviceWord) -> str:
     return f"{row['subject']} had {device.counted(row['numbers']['quota_gpus'])} until {day(row['numbers']['until'])}"
 
 
+def _over_budget(row: AlertRow, device: DeviceWord) -> str:
+    is_spent = row["numbers"]["spent"] > row["numbers"]["budget"]
+    return f"{row['subject']} {'has spent more than' if is_spent else 'is going beyond'} its budget"
+
+
+def _why_over(row: AlertRow, device: DeviceWord) -> str:
+    numbers, currency = row["numbers"], row["numbers"]["currency"]
+    spent, budget = (money(numbers[name], currency) for name in ("spent", "budget"))
+    ahead = (
+        f"; {money(numbers['forecast'], currency)} by the end of the month at this pace" if numbers["forecast"] else ""
+    )
+    return f"Spent {spent} of {budget}{ahead}. Nothing is stopped for it."
+
+
 _FINDINGS: dict[AlertKind, Words] = {
     AlertKind.SERVER_LOST: lambda row, device: f"{row['subject']} is lost",
     AlertKind.SERVER_DRAINED: lambda row, device: f"{row['subject']} is drained",
@@ -138,6 +153,7 @@ _FINDINGS: dict[AlertKind, Words] = {
     ),
     AlertKind.QUOTA_ASKED: _asked,
     AlertKind.QUOTA_OVERDUE: _overdue,
+    AlertKind.BUDGET_OVER: _over_budget,
     AlertKind.SIZE_JUMP: lambda row, device: f"{row['subject']} reports another size",
     AlertKind.DISK_FULL: lambda row, device: f"The shared disk is {percent(row['numbers']['used_frac'])} full",
     AlertKind.WEBHOOK_FAILING: lambda row, device: f"Webhook {row['subject']} fails",
@@ -155,6 +171,7 @@ _CAUSES: dict[AlertKind, Words] = {
         f"{row['numbers']['user']} asked for it; the quota before was {number(row['numbers']['before_gpus'])}. "
         "Saving the quota, the same or another, ends this."
     ),
+    AlertKind.BUDGET_OVER: _why_over,
     AlertKind.SIZE_JUMP: _size,
     AlertKind.DISK_FULL: lambda row, device: f"{data_size(row['numbers']['free_bytes'])} left in {row['subject']}.",
     AlertKind.WEBHOOK_FAILING: lambda row, device: (

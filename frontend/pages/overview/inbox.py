@@ -59,6 +59,7 @@ _LOOKS = {
     AlertKind.QUEUE_UNFAIR: ("hourglass", "warn"),
     AlertKind.QUOTA_ASKED: ("arrow-left-right", "info"),
     AlertKind.QUOTA_OVERDUE: ("hourglass", "warn"),
+    AlertKind.BUDGET_OVER: ("gauge", "warn"),
     AlertKind.SIZE_JUMP: ("server", "warn"),
     AlertKind.DISK_FULL: ("hard-drive", "warn"),
     AlertKind.WEBHOOK_FAILING: ("unplug", "bad"),
@@ -104,6 +105,8 @@ def _details(row: AlertRow) -> str:
         return reverse("webhook", args=[int(id_)])
     if kind is AlertKind.DISK_FULL:
         return reverse("admin-kept")
+    if kind is AlertKind.BUDGET_OVER:
+        return reverse("admin-costs")
     if kind is AlertKind.QUOTA_ASKED:
         return f"{reverse('queue', args=[row['subject']])}?tab=quota&request={id_}"
     if kind is AlertKind.QUOTA_OVERDUE:
@@ -125,6 +128,7 @@ def _action(row: AlertRow) -> tuple[str, str, bool]:
     if kind is AlertKind.WEBHOOK_FAILING:
         return "Send a test", reverse("webhook-test", args=[int(id_)]), True
     verbs = {
+        AlertKind.BUDGET_OVER: "Show costs",
         AlertKind.QUOTA_ASKED: "Preview and answer",
         AlertKind.QUOTA_OVERDUE: "Preview the return",
         AlertKind.DISK_FULL: "Show what is kept",

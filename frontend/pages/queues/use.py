@@ -3,10 +3,13 @@
 from typing import TypedDict
 from urllib.parse import urlencode
 
+from frontend.components.costs import CostLine, cost_line
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import counted, iso, significant
 from frontend.components.times import Range
+from frontend.components.viewer import now_utc
 from scheduler.models import Queue
+from scheduler.selectors.cluster.costs import costs
 from scheduler.selectors.queues.rows import LoanRow, UsageReport, UsageRow
 from scheduler.selectors.queues.taken import TakenReport, TakerRow, taken
 from scheduler.selectors.queues.usage import loan_ledger, usage
@@ -31,6 +34,8 @@ class UsageTab(TypedDict):
     range_words: str
     csv_href: str
     loan_cards: list[tuple[str, list[LoanRow], str]]
+    cost: CostLine | None
+    cost_month: str
     taken: TakenReport
     taken_title: str
     taken_tables: list[tuple[str, list[TakerRow]]]
@@ -50,6 +55,10 @@ def usage_context(user: Actor, queue: Queue, range_: Range, device: DeviceWord) 
     ]
     ledger = loan_ledger(user, queue, since=range_.since, until=range_.until)
     took = taken(user, queue, since=range_.since, until=range_.until)
+    now = now_utc()
+    month = (range_.since.date() if range_.words.startswith("in ") else now.date()).replace(day=1)
+    report = costs(user, month, now)
+    of_queue = [row for row in report["rows"] if row["queue"] == queue.name]
     asked = urlencode({"since": iso(range_.since), "until": iso(range_.until)})
     return {
         "usage": found,
@@ -61,6 +70,8 @@ def usage_context(user: Actor, queue: Queue, range_: Range, device: DeviceWord) 
             _card(queue, [row for row in ledger["rows"] if row["is_lent"] == is_lent], device, is_lent=is_lent)
             for is_lent in (True, False)
         ],
+        "cost": cost_line(of_queue[0], report) if of_queue else None,
+        "cost_month": f"{month:%B %Y}",
         "taken": took,
         "taken_title": _taken_title(took, device),
         "taken_tables": [("Queue", took["queues"]), ("Person", took["people"]), ("Job", took["jobs"])],

@@ -10,9 +10,9 @@ from django.views.decorators.http import require_safe
 
 from frontend.components.devices import DeviceWord, device_word
 from frontend.components.errors import page
+from frontend.components.event_words.trials import trial_words
 from frontend.components.option_fields import option_label, option_text
 from frontend.components.reason_names import reason_name
-from frontend.components.trials import trial_words
 from frontend.components.viewer import viewer_zone
 from frontend.pages.rounds.folding import RoundLine, asked_time, folded, round_at
 from frontend.pages.rounds.past_map import past_map

@@ -35,7 +35,9 @@ from scheduler.services.queues.user_limits import queue_limit_users
 from scheduler.whatif.quota_forecast import quota_forecast
 
 MOST_GPUS = 10_000_000
-RESERVED = frozenset({"members", "forecast", "limits", "usage", "loans", "idle", "isolation", "secrets", "files"})
+RESERVED = frozenset(
+    {"members", "forecast", "limits", "usage", "loans", "idle", "isolation", "secrets", "files", "budget"}
+)
 
 
 class QueueBody(Body):

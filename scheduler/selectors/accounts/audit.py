@@ -20,6 +20,8 @@ KINDS = {
     "quota_request": "a request for quota",
     "quota_answer": "an answer to a request for quota",
     "quota_withdrawal": "a request for quota that was withdrawn",
+    "prices": "the prices of GPU-hours",
+    "budget": "a budget",
     "user_limits": "limits of users",
     "idle_rule": "what becomes of idle jobs",
     "isolation": "the demand on servers",

@@ -13,10 +13,11 @@ from typing import Annotated, TypedDict
 from django.conf import settings
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, Subquery
 
-from scheduler.models import Cluster, Delivery, Event, Gpu, LeaseGpu, Queue, QuotaRequest, Server
+from scheduler.models import Cluster, Delivery, Event, Gpu, LeaseGpu, Queue, QueueBudget, QuotaRequest, Server
 from scheduler.models.queue import RequestState
 from scheduler.models.server import ServerState
 from scheduler.models.webhook import DeliveryState
+from scheduler.selectors.cluster.costs import costs_of_all
 from scheduler.selectors.cluster.fairness import FAIR, UNFAIR
 from scheduler.selectors.rows import Json, Moment, one_of
 from scheduler.selectors.times import iso
@@ -41,6 +42,7 @@ class AlertKind(StrEnum):
     QUEUE_UNFAIR = "queue_unfair"
     QUOTA_ASKED = "quota_asked"
     QUOTA_OVERDUE = "quota_overdue"
+    BUDGET_OVER = "budget_over"
     SIZE_JUMP = "size_jump"
     DISK_FULL = "disk_full"
     WEBHOOK_FAILING = "webhook_failing"
@@ -65,7 +67,15 @@ def alerts(user: Actor, at: datetime) -> list[AlertRow]:
     """Return what needs an admin at this moment, most urgent first; nothing for other users."""
     if not is_admin(user):
         return []
-    found = [*_of_servers(at), *_of_scheduler(at), *_of_queues(), *_of_requests(at), *_of_webhooks(), *_of_disk()]
+    found = [
+        *_of_servers(at),
+        *_of_scheduler(at),
+        *_of_queues(),
+        *_of_requests(at),
+        *_of_budgets(at),
+        *_of_webhooks(),
+        *_of_disk(),
+    ]
     return sorted(found, key=lambda row: (_urgency(row), row["since"] or "", row["key"]))
 
 
@@ -181,6 +191,23 @@ def _of_requests(at: datetime) -> Iterator[AlertRow]:
             ended = datetime.combine(until, time(), tzinfo=UTC) + timedelta(days=1) if until else None
             since = one.asked_at if kind is AlertKind.QUOTA_ASKED else ended
             yield _row(kind, numbers, subject=one.queue.name, id_=one.pk, since=since)
+
+
+def _of_budgets(at: datetime) -> Iterator[AlertRow]:
+    """Return the queues that have spent, or at the pace so far are going to spend, more than this month's budget."""
+    if not QueueBudget.objects.filter(amount__isnull=False).exists():
+        return
+    report = costs_of_all(at.astimezone(UTC).date().replace(day=1), at)
+    for row in report["rows"]:
+        budget, most = row["budget"], max(row["spent"], row["forecast"] or 0.0)
+        if budget is not None and most > budget:
+            numbers = {
+                "spent": row["spent"],
+                "budget": budget,
+                "forecast": row["forecast"],
+                "currency": report["currency"],
+            }
+            yield _row(AlertKind.BUDGET_OVER, numbers, subject=row["queue"], id_=row["queue"])
 
 
 def _of_webhooks() -> Iterator[AlertRow]:

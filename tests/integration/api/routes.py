@@ -127,6 +127,8 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "patch-api-queue-idle": {"idle_after_s": 7200, "idle_action": "suspend", "reason": "others wait"},
         "patch-api-queue-files": {"keep_directories_days": 14, "reason": "disk is full"},
         "patch-api-queue-isolation": {"isolation": "user", "reason": "patients"},
+        "put-api-prices": {"gpu_price": 1.5, "currency": "EUR", "reason": "new contract"},
+        "put-api-queue-budget": {"amount": 5000, "reason": "grant"},
         "put-api-member": {"role": "viewer"},
         "put-api-secret": {"value": "another-0123456789"},
         "put-api-queue-secret": {"value": "another-0123456789"},

@@ -73,6 +73,8 @@ FORMS: dict[str, dict[str, Any]] = {
     "POST secrets delete": {"do": "delete", "name": "wandb"},
     "POST queue-secrets": {"do": "set", "name": "comet", "value": "local-0123456789"},
     "POST queue-secrets delete": {"do": "delete", "name": "wandb"},
+    "POST admin-costs": {"do": "prices", "gpu_price": "1.5", "currency": "EUR", "reason": "contract"},
+    "POST admin-costs budget": {"do": "budget", "queue": "vision", "amount": "50", "reason": "grant"},
     "POST admin-pause": {"paused": "1", "version": "1"},
 }
 

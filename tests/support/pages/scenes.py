@@ -35,6 +35,7 @@ SCENES = (
     "scene not found",
     "scene requests",
     "scene answer to a request",
+    "scene usage",
 )
 SWEPT: dict[str, list[Any]] = {
     "optimizer": ["adamw", "sgd"],
@@ -74,6 +75,7 @@ def scene_paths(world: World) -> dict[str, str]:
                 "/search?q=nothing-is-called-so",
                 "/queues/vision?tab=requests",
                 f"/queues/vision?tab=quota&request={world.quota_request.pk}",
+                "/queues/vision?tab=usage",
             ),
             strict=True,
         )

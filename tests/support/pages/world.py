@@ -15,7 +15,9 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Event, Job, Queue, Round, Scenario, ScenarioRun, WallLink
 from scheduler.models.scenario import RunState
 from scheduler.services.accounts.walls import wall_link_create
+from scheduler.services.cluster.prices import prices_set
 from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.queues.budgets import budget_set
 from scheduler.whatif.scenarios import child
 from scheduler.whatif.scenarios.bases import base_read
 from tests.integration.api.conftest import World, world_make
@@ -74,6 +76,11 @@ def full_world(folder: Path) -> World:
     wall_link_create(actor=world.users["admin"], name="lobby", shows_names=True, at=now)
     told = {"before": {"policy": "srtf"}, "after": {"policy": "las"}}
     Event.objects.create(kind="settings", actor="ada", at=begun, reason="change", data=told)
+    prices_set(
+        actor=world.users["admin"], gpu_price=1.5, gpu_prices={"H100": 3.0}, currency="EUR", reason="contract", at=now
+    )
+    month = now.date().replace(day=1)
+    budget_set(actor=world.users["admin"], queue=world.vision, month=month, amount=4000.0, reason="grant", at=now)
     cluster_row()
     Cluster.objects.update(round_number=1, round_finished_at=now)
     return world

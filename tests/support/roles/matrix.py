@@ -302,6 +302,16 @@ ROWS = (
     Row("change settings", ADMINS, Way("patch-api-settings"), Way("POST admin", does=422, refused=404)),
     Row("restore settings", ADMINS, page=Way("POST admin-restore", does=302, refused=404)),
     Row("pause the scheduler", ADMINS, page=Way("POST admin-pause", does=302, refused=404)),
+    Row("read costs", SIGNED_IN, Way("get-api-costs")),
+    Row("read prices", SIGNED_IN, Way("get-api-prices")),
+    Row("see costs of all queues", ADMINS, page=Way("GET admin-costs", refused=404)),
+    Row("set prices", ADMINS, Way("put-api-prices"), Way("POST admin-costs", does=302, refused=404)),
+    Row(
+        "set a budget",
+        ADMINS_OF_QUEUE,
+        Way("put-api-queue-budget", hidden=403),
+        Way("POST admin-costs budget", does=302, refused=404),
+    ),
     Row("see the shadow", ADMINS, Way("get-api-shadow"), Way("GET admin-shadow", refused=404)),
     Row("set the shadow", ADMINS, Way("patch-api-shadow"), Way("POST admin-shadow", does=422, refused=404)),
     Row(

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from frontend.components.devices import DeviceWord
+from frontend.components.event_words.trials import trial_words
 from frontend.components.formats import data_size, duration, number, percent
 from frontend.components.reason_names import reason_name
 from frontend.components.states import look
 from frontend.components.times import as_time
-from frontend.components.trials import trial_words
 from frontend.pages.jobs.subject import in_words
 from scheduler.core.operations.reasons import sentence
 from scheduler.selectors.rows import EventRow
