@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from clusterweb.cli import files, foreign, jobs, queues, secrets, sign_in, sweep, templates, whatif
+from clusterweb.cli import files, foreign, jobs, queues, secrets, servers, sign_in, sweep, templates, whatif
 from clusterweb.client.errors import CommandError
 
 JOB_HELP = "id, number, or J- and the number"
@@ -46,6 +46,13 @@ def command_parser() -> argparse.ArgumentParser:
 
     verb = verbs.add_parser("top", parents=[shared], help="the cluster now")
     verb.set_defaults(run=queues.top)
+
+    verb = verbs.add_parser("server", parents=[shared], help="rename, label or remove a server; for admins")
+    verb.add_argument("action", choices=servers.ACTIONS, help="what to do")
+    verb.add_argument("server", help="its name or id")
+    verb.add_argument("to", nargs="*", help="rename: the new name; label: all its labels, none to take them away")
+    verb.add_argument("--reason", default="", help="why; kept in the audit")
+    verb.set_defaults(run=servers.server)
 
     verb = verbs.add_parser("quota", parents=[shared], help="queues; with --gpus or --isolation: change one")
     verb.add_argument("queue", nargs="?", help="name of a queue; all when absent")

@@ -239,6 +239,8 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
     "membership": queues.membership_words,
     "settings": _settings,
     "server_state": servers.server_state_words,
+    "server_change": servers.server_change_words,
+    "server_removal": servers.server_removal_words,
     "server_mix": servers.server_mix_words,
     "token": _token,
     "shadow": _shadow,

@@ -75,6 +75,7 @@ urlpatterns = [
     path("servers", servers.Servers.as_view(), name="api-servers"),
     path("servers/<str:server>", servers.ServerDetail.as_view(), name="api-server"),
     path("servers/<str:server>/drain", servers.ServerDrain.as_view(), name="api-server-drain"),
+    path("servers/<str:server>/remove", servers.ServerRemove.as_view(), name="api-server-remove"),
     path("servers/<str:server>/mix", servers.ServerMix.as_view(), name="api-server-mix"),
     path("servers/<str:server>/undrain", servers.ServerUndrain.as_view(), name="api-server-undrain"),
     path("servers/<str:server>/size", servers.ServerSize.as_view(), name="api-server-size"),

@@ -13,12 +13,21 @@ class ServerState(models.TextChoices):
     LOST = "lost", "lost"  # silent for longer than its lease; its jobs went back to their queues
 
 
+class PresentServers(models.Manager["Server"]):
+    """The servers that were not removed. Rows of the past reach a removed one through their foreign key."""
+
+    def get_queryset(self) -> models.QuerySet["Server"]:
+        """Leave removed servers out."""
+        return super().get_queryset().filter(removed_at=None)
+
+
 class Server(models.Model):
     """One machine with an agent. ``id`` has one fixed length, so that no broker key is the prefix of another."""
 
     id = models.CharField(primary_key=True, max_length=12)  # "s" + 11 of a-z0-9
     number = models.PositiveIntegerField(unique=True)  # row id in the core; order on pages
-    name = models.CharField(max_length=63, unique=True)
+    name = models.CharField(max_length=63)
+    labels = models.JSONField(default=list, blank=True)  # words for readers; no round looks at them
     rack = models.CharField(max_length=40, default="", blank=True)
     state = models.CharField(max_length=10, choices=ServerState.choices, default=ServerState.JOINING)
     state_reason = models.CharField(max_length=200, default="", blank=True)
@@ -47,10 +56,21 @@ class Server(models.Model):
     last_report_at = models.DateTimeField(null=True)
     rejected_reports = models.PositiveBigIntegerField(default=0)
     created_at = models.DateTimeField()
+    # A removed server is kept for the history of jobs alone; it is lost, so that nothing counts its GPUs.
+    removed_at = models.DateTimeField(null=True)
+
+    objects = PresentServers()
+    with_removed = models.Manager()
 
     class Meta:
         ordering = ["number"]
         constraints = [
+            models.UniqueConstraint(
+                fields=["name"], condition=Q(removed_at__isnull=True), name="server_name_once_among_the_present"
+            ),
+            models.CheckConstraint(
+                condition=Q(removed_at__isnull=True) | Q(state="lost"), name="server_removed_is_lost"
+            ),
             models.CheckConstraint(condition=Q(state__in=ServerState.values), name="server_state_known"),
             models.CheckConstraint(
                 condition=Q(acked_generation__lte=models.F("generation")), name="server_acks_only_what_was_decided"

@@ -1,7 +1,7 @@
 """What becomes of servers."""
 
-from frontend.components.event_words.said import SUBJECT, Said
-from frontend.components.formats import number
+from frontend.components.event_words.said import SUBJECT, Said, why_of
+from frontend.components.formats import joined, number
 from frontend.components.states import look
 from scheduler.selectors.rows import EventRow
 
@@ -34,3 +34,20 @@ def server_mix_words(row: EventRow) -> Said:
     allowed = row["data"].get("after", {}).get("may_mix_queues")
     what = "jobs of several queues" if allowed else "jobs of one queue alone"
     return "info", "layers", f"{row['actor']} lets {SUBJECT} take {what} where nothing keeps them apart."
+
+
+def server_change_words(row: EventRow) -> Said:
+    """Return the words of ``server_change``."""
+    before, after = row["data"].get("before", {}), row["data"].get("after", {})
+    parts = []
+    if before.get("name") != after.get("name"):
+        parts.append(f"renamed {before.get('name')} to {after.get('name')}")
+    if before.get("labels") != after.get("labels"):
+        labels = joined(after.get("labels", []))
+        parts.append(f"labelled {SUBJECT} {labels}" if labels else f"took the labels of {SUBJECT} away")
+    return "mute", "server", f"{row['actor']} {' and '.join(parts)}{why_of(row)}."
+
+
+def server_removal_words(row: EventRow) -> Said:
+    """Return the words of ``server_removal``."""
+    return "mute", "trash-2", f"{row['actor']} removed the server {row['data'].get('name', '')}{why_of(row)}."

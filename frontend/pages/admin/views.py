@@ -47,6 +47,8 @@ AUDITED = (
     "membership",
     "server_state",
     "server_mix",
+    "server_change",
+    "server_removal",
     "token",
     "webhook",
     "user",

@@ -1,6 +1,6 @@
-"""``/servers``: servers with their GPUs; drain, undrain, confirm a size."""
+"""``/servers``: servers with their GPUs; rename, label, drain, undrain, remove, confirm a size."""
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,7 +15,14 @@ from scheduler.models import Server
 from scheduler.ports import live_ports
 from scheduler.selectors.cluster.rows import ServerDetailRow
 from scheduler.selectors.cluster.servers import server_detail, server_list
-from scheduler.services.cluster.servers import server_drain, server_mix_queues, server_size_confirm, server_undrain
+from scheduler.services.cluster.servers import (
+    server_change,
+    server_drain,
+    server_mix_queues,
+    server_remove,
+    server_size_confirm,
+    server_undrain,
+)
 
 
 class DrainBody(Body):
@@ -33,6 +40,22 @@ class SizeBody(Body):
     gpu_memory_bytes = serializers.IntegerField(help_text="Of its largest GPU.")
 
 
+class ChangeBody(Body):
+    """Another name and other labels of a server; what is left out stays."""
+
+    name = serializers.CharField(max_length=63, required=False)
+    labels = serializers.ListField(
+        child=serializers.CharField(max_length=40), required=False, help_text="All of them; no round looks at them."
+    )
+    reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
+
+
+class RemoveBody(Body):
+    """Why a server is removed."""
+
+    reason = serializers.CharField(max_length=300, help_text="Kept in the audit.")
+
+
 class Servers(ApiView):
     """All servers."""
 
@@ -47,7 +70,31 @@ class Servers(ApiView):
 class ServerDetail(ApiView):
     """One server."""
 
-    rules = {"GET": READ}
+    rules = {"GET": READ, "PUT": ADMIN}
+
+    @extend_schema(
+        operation_id="server_change",
+        summary="Rename or label a server",
+        request=ChangeBody,
+        responses={200: ServerDocument},
+        examples=[
+            OpenApiExample(
+                "Two labels", {"labels": ["new fans", "rack door broken"], "reason": "Repaired."}, request_only=True
+            )
+        ],
+    )
+    def put(self, request: Request, server: str) -> Response:
+        """Give a server another name or other labels. Jobs that run on it go on; earlier events tell the new name."""
+        found, body = _row(request, server), read_body(request, ChangeBody)
+        changed = server_change(
+            actor=request.user,
+            server=found,
+            name=body.get("name", found.name),
+            labels=body.get("labels", found.labels),
+            reason=body["reason"],
+            at=live_ports().clock.now(),
+        )
+        return Response(server_detail(request.user, changed.pk))
 
     @extend_schema(operation_id="server_read", summary="Read a server", responses={200: ServerDocument})
     def get(self, request: Request, server: str) -> Response:
@@ -82,6 +129,29 @@ class ServerDrain(ApiView):
             return 200, server_detail(request.user, changed.pk), ""
 
         return once(request, request.data, make)
+
+
+class ServerRemove(ApiView):
+    """Remove a server."""
+
+    rules = {"POST": ADMIN}
+
+    @extend_schema(
+        operation_id="server_remove",
+        summary="Remove a server",
+        request=RemoveBody,
+        responses={204: OpenApiResponse(description="It is gone. What ran on it keeps its name.")},
+        examples=[OpenApiExample("Sold", {"reason": "Replaced by gpu-17."}, request_only=True)],
+    )
+    def post(self, request: Request, server: str) -> Response:
+        """Remove a server on which nothing runs and that is drained, lost, or has never reported, for good.
+
+        Its jobs, GPU-hours, rounds and events keep its name. Its key is void.
+        """
+        reason = read_body(request, RemoveBody)["reason"]
+        at = live_ports().clock.now()
+        server_remove(actor=request.user, server=_row(request, server), reason=reason, at=at)
+        return Response(status=204)
 
 
 class ServerUndrain(ApiView):

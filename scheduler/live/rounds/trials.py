@@ -200,7 +200,7 @@ def _told(row: Trial, verdict: str) -> TriedChange:
     if row.kind == TrialKind.PACK and row.rates_after:
         known = zip(row.rates_after, before, strict=True)
         gain = round(sum((now or 0.0) / alone for now, alone in known if alone), 4)
-    servers = Server.objects.filter(number__in=row.servers).order_by("number").values_list("name", flat=True)
+    servers = Server.with_removed.filter(number__in=row.servers).order_by("number").values_list("name", flat=True)
     return {
         "kind": str(row.kind),
         "jobs": list(row.jobs),

@@ -32,6 +32,8 @@ KINDS = {
     "settings": "the settings",
     "shadow": "the shadow policy",
     "server_state": "a server",
+    "server_change": "the name and labels of a server",
+    "server_removal": "the removal of a server",
     "server_mix": "whether queues mix on a server",
     "token": "a token",
     "secret": "a secret, or its use",

@@ -42,7 +42,7 @@ def cluster_now(at: datetime | None = None) -> ClusterFrame:
     )
     servers = {server.pk: _server_frame(server) for server in columns}
     counts: Counter[str] = Counter()
-    gpus = Gpu.objects.order_by("server_id", "index")
+    gpus = Gpu.objects.filter(server__removed_at=None).order_by("server_id", "index")
     for pk, server_pk, index, healthy, used in gpus.values_list(
         "pk", "server_id", "index", "healthy", "utilization_frac"
     ):

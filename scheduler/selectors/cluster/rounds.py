@@ -113,7 +113,7 @@ class _Reader:
         numbers |= {entry["by_job"] for entry in parts["preemptions"] if entry.get("by_job") is not None}
         numbers |= others
         self._jobs = _jobs(numbers)
-        self._servers = dict(Server.objects.values_list("number", "name"))
+        self._servers = dict(Server.with_removed.values_list("number", "name"))
         self._names: Names = names_of(access)
 
     def job(self, number: int) -> DecidedJob:

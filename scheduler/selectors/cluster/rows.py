@@ -47,6 +47,7 @@ class ServerRow(TypedDict):
     number: int
     name: str
     rack: str
+    labels: Annotated[list[str], "Words for readers; no round looks at them."]
     state: Annotated[str, one_of(ServerState)]
     state_reason: str
     state_changed_at: Moment

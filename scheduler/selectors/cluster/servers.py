@@ -151,6 +151,7 @@ def _row(server: Server, gpus: list[GpuRow]) -> ServerRow:
         "number": server.number,
         "name": server.name,
         "rack": server.rack,
+        "labels": server.labels,
         "state": server.state,
         "state_reason": server.state_reason,
         "state_changed_at": iso(server.state_changed_at),

@@ -1,9 +1,12 @@
-"""Registers, drains and undrains servers and confirms their size; ``scheduler.live`` decides which are up or lost."""
+"""Registers, renames, labels, drains, returns and removes servers, and confirms their size.
+
+``scheduler.live`` decides which are up or lost.
+"""
 
 import re
 import secrets
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TypedDict
@@ -12,7 +15,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max
 
 from scheduler.core.model.errors import Conflict
-from scheduler.models import Cluster, Server
+from scheduler.models import Cluster, Lease, Server
 from scheduler.models.server import ServerState
 from scheduler.notify import request_round, touch_cluster
 from scheduler.services.cluster.settings import cluster_row
@@ -25,6 +28,8 @@ NAME_CHARS = 63
 RACK = re.compile(r"[A-Za-z0-9._-]*")
 RACK_CHARS = 40
 KEY_BYTES = 32
+LABEL_CHARS = 40
+MOST_LABELS = 10
 DRAIN_REASON_CHARS = 200
 _ID_LETTERS = string.ascii_lowercase + string.digits
 
@@ -48,7 +53,7 @@ def server_register(*, actor: Doer, name: str, rack: str = "", may_mix_queues: b
     try:
         with transaction.atomic():
             Cluster.objects.select_for_update().get(pk=1)  # one at a time: numbers have no gaps
-            highest = Server.objects.aggregate(highest=Max("number"))["highest"] or 0
+            highest = Server.with_removed.aggregate(highest=Max("number"))["highest"] or 0
             server = Server.objects.create(
                 # Ids and keys are secrets: they come from the system's source, not from the port of ids.
                 id="s" + "".join(secrets.choice(_ID_LETTERS) for _ in range(11)),
@@ -64,6 +69,73 @@ def server_register(*, actor: Doer, name: str, rack: str = "", may_mix_queues: b
     except IntegrityError:
         problems.add("name", "taken", f"There is a server {name} already.")
         problems.refuse()
+    return server
+
+
+def server_change(
+    *, actor: Doer, server: Server, name: str, labels: Sequence[str], reason: str, at: datetime
+) -> Server:
+    """Give a server another name and other labels; jobs that run on it go on.
+
+    Args:
+        labels: Words for readers of pages and REST, all of them; no round looks at them.
+
+    Raises:
+        NotAllowed: ``actor`` is no admin.
+        SpecInvalid: A bad or taken name, a bad label, no reason.
+    """
+    require_admin(actor, "rename and label servers")
+    problems = Problems()
+    reason = problems.reason(reason)
+    problems.name("name", name, pattern=NAME, most=NAME_CHARS, right="letters, digits, '.' and '-'")
+    kept = list(dict.fromkeys(problems.text("labels", label, least=1, most=LABEL_CHARS) for label in labels))
+    if len(kept) > MOST_LABELS:
+        problems.add("labels", "too_many", f"A server has at most {MOST_LABELS} labels, not {len(kept)}.")
+    problems.refuse()
+    try:
+        with transaction.atomic():
+            server = Server.objects.select_for_update().get(pk=server.pk)
+            before: dict[str, object] = {"name": server.name, "labels": server.labels}
+            after: dict[str, object] = {"name": name, "labels": kept}
+            if before == after:
+                return server
+            server.name, server.labels = name, kept
+            server.save(update_fields=["name", "labels"])
+            data = {"before": before, "after": after, "reason": reason}
+            event_record(kind="server_change", actor=actor, at=at, reason="change", data=data, server=server)
+            touch_cluster()
+    except IntegrityError:
+        problems.add("name", "taken", f"There is a server {name} already.")
+        problems.refuse()
+    return server
+
+
+def server_remove(*, actor: Doer, server: Server, reason: str, at: datetime) -> Server:
+    """Remove a server for good. Its jobs, GPU-hours, rounds and events keep its name; its key is void.
+
+    Raises:
+        NotAllowed: ``actor`` is no admin.
+        SpecInvalid: No reason.
+        Conflict: A job holds GPUs or memory of it, or it is neither drained nor lost nor silent since it was added.
+    """
+    require_admin(actor, "remove servers")
+    problems = Problems()
+    reason = problems.reason(reason)
+    problems.refuse()
+    with transaction.atomic():
+        server = Server.objects.select_for_update().get(pk=server.pk)
+        if server.state == ServerState.UP:
+            raise Conflict(f"{server.name} is up and takes jobs. Drain it first, then remove it.")
+        jobs = Lease.objects.filter(server=server, closed_at=None).values("attempt").distinct().count()
+        if jobs:
+            still = "1 job still runs" if jobs == 1 else f"{jobs} jobs still run"
+            raise Conflict(f"{still} on {server.name}. Remove it when nothing does.")
+        data = {"name": server.name, "state": server.state, "reason": reason}
+        server.removed_at, server.state, server.key_hex = at, ServerState.LOST, secrets.token_hex(KEY_BYTES)
+        server.save(update_fields=["removed_at", "state", "key_hex"])
+        event_record(kind="server_removal", actor=actor, at=at, reason="remove", data=data, server=server)
+        touch_cluster()
+        request_round("server")
     return server
 
 

@@ -133,6 +133,8 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "put-api-secret": {"value": "another-0123456789"},
         "put-api-queue-secret": {"value": "another-0123456789"},
         "post-api-server-drain": {"reason": "new fans"},
+        "put-api-server": {"labels": ["new fans"], "reason": "repaired"},
+        "post-api-server-remove": {"reason": "sold"},
         "post-api-server-size": {"num_cpus": 8, "memory_bytes": 2**34, "num_gpus": 4, "gpu_memory_bytes": 0},
         "post-api-server-mix": {"allowed": False},
         "patch-api-settings": {"paused": True},

@@ -62,6 +62,8 @@ FORMS: dict[str, dict[str, Any]] = {
     "POST queue member": {"do": "member", "username": "oz", "role": "viewer"},
     "POST queue remove": {"do": "remove", "username": "vic"},
     "POST server-drain": {"reason": "new fans"},
+    "POST server-change": {"name": "server-01", "labels": "new fans", "reason": "repaired"},
+    "POST server-remove": {"reason": "sold"},
     "POST server-mix": {"allowed": "1"},
     "POST what-if-new": {"do": "add", "kind": "generator", "variants": "2"},
     "POST what-if-scenario": {"do": "cancel"},

@@ -29,6 +29,8 @@ from scheduler.models import (
     MailChoice,
     Membership,
     Queue,
+    QueueBudget,
+    QuotaRequest,
     SavedView,
     Scenario,
     ScenarioRun,
@@ -49,6 +51,7 @@ from tests.support.rows.factories import (
     job_make,
     member_make,
     queue_make,
+    quota_request_make,
     server_make,
     ulid_make,
     user_make,
@@ -74,6 +77,17 @@ def _environment_on_a_server() -> ServerEnvironment:
         digest="e" * 64, queue=queue_make(), kind="requirements", source="requirements.txt", files={}, created_at=AT
     )
     return ServerEnvironment.objects.create(environment=environment, server=server_make(), asked_at=AT, changed_at=AT)
+
+
+def _requests() -> models.QuerySet[QuotaRequest]:
+    """Return one open request for quota."""
+    return QuotaRequest.objects.filter(pk=quota_request_make(queue_make(), user_make()).pk)
+
+
+def _budgets() -> models.QuerySet[QueueBudget]:
+    """Return one budget."""
+    made = QueueBudget.objects.create(queue=queue_make(), month=AT.date().replace(day=1), amount=1.0)
+    return QueueBudget.objects.filter(pk=made.pk)
 
 
 def _event_twice() -> None:
@@ -270,6 +284,14 @@ BREAKS: dict[str, Callable[[], None]] = {
             at=AT,
         )
     ),
+    "quota_request_state_known": lambda: _update(_requests(), state="forgotten", answered_at=AT),
+    "quota_request_answered_unless_open": lambda: _update(_requests(), state="refused"),
+    "quota_request_given_when_granted": lambda: _update(_requests(), state="granted", answered_at=AT),
+    "quota_request_open_once_a_user": lambda: _copy(_requests().get()),
+    "queue_budget_once_a_month": lambda: _copy(_budgets().get()),
+    "queue_budget_not_negative": lambda: _update(_budgets(), amount=-1.0),
+    "server_name_once_among_the_present": lambda: _copy(server_make(), id="s00000000000", number=999),
+    "server_removed_is_lost": lambda: _update(Server.objects.filter(pk=server_make().pk), removed_at=AT),
     "usage_hour_once": lambda: _copy(UsageHour.objects.create(hour=AT, queue=queue_make(), user=user_make())),
 }
 

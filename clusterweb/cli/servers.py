@@ -1,0 +1,30 @@
+"""Verbs about servers, for admins."""
+
+import json
+from argparse import Namespace
+
+from clusterweb.cli.jobs import show
+from clusterweb.client.client import Client
+from clusterweb.client.errors import CommandError
+
+ACTIONS = ("rename", "label", "remove")
+
+
+def server(given: Namespace) -> int:
+    """Rename, label or remove a server."""
+    if not given.reason:
+        raise CommandError("A change of a server needs --reason; it is kept in the audit.")
+    client, path = Client(), f"servers/{given.server}"
+    if given.action == "remove":
+        if given.to:
+            raise CommandError("Name one server: clusterweb server remove NAME --reason WHY.")
+        client.post(f"{path}/remove", json.dumps({"reason": given.reason}).encode())
+        print(f"{given.server} is removed. What ran on it keeps its name.")
+        return 0
+    if given.action == "rename" and len(given.to) != 1:
+        raise CommandError("Give one new name: clusterweb server rename OLD NEW --reason WHY.")
+    change = {"name": given.to[0]} if given.action == "rename" else {"labels": given.to}
+    row = client.put(path, {**change, "reason": given.reason})
+    labels = f", labelled {', '.join(row['labels'])}" if row["labels"] else ""
+    show(given, row, f"The server is called {row['name']}{labels}.")
+    return 0
