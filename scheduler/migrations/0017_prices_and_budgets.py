@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0015_quota_requests'),
+        ('scheduler', '0016_code_git'),
     ]
 
     operations = [

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0016_prices_and_budgets'),
+        ('scheduler', '0017_prices_and_budgets'),
     ]
 
     operations = [
