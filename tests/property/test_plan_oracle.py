@@ -1,16 +1,20 @@
 """Plans against slow, independent answers written from the specification, not from the core."""
 
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.choices import build_config
+from scheduler.core.model.plan import PreemptRule, WaitReason
 from scheduler.core.model.queue_tree import water_fill
 from scheduler.core.round.plan_round import plan_round
+from tests.support.oracle.told.clusters import random_cluster, told_wrong
 from tests.support.simulator.strategies import NO_LIMIT, JobRow, QueueRow, ServerRow, snapshot_of
 from tests.support.suite.examples import tried
 
@@ -118,3 +122,25 @@ def test_gangs_of_powers_of_two_are_all_packed_when_they_can_be(gangs: list[int]
         plan = plan_round(snapshot, build_config(policy="srtf", mechanism=mechanism))
 
         assert (not plan.waiting) == _fits(gangs, servers)
+
+
+ROUNDS = 400  # of each seed: 10,000 in all
+# Reasons that services give beside a round, and rules of trials that introspection takes back.
+NOT_OF_A_ROUND = {"new", "reconfiguring", "backoff", "held", "policy_paused", "scheduler_stale", "unpacked"}
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 25))])
+def test_what_a_round_says_is_true(seed: int) -> None:
+    """Each rule of a preemption and each reason to wait, with its numbers, holds in the cluster after the round."""
+    rng, told = Random(f"told-{seed}"), Counter[str]()
+    for number in range(ROUNDS):
+        cluster = random_cluster(rng)
+        snapshot = cluster.snapshot()
+        plan = plan_round(snapshot, cluster.config)
+        told.update([wait.reason.value for wait in plan.waiting])
+        told.update([stop.rule.value for stop in plan.preemptions])
+
+        assert told_wrong(cluster, snapshot, plan) == [], f"round {number}, {cluster}"
+
+    rare = {WaitReason.NO_SERVER, PreemptRule.MOVED, PreemptRule.REPACKED, PreemptRule.OVER_SHARE}
+    assert {*WaitReason, *PreemptRule} - NOT_OF_A_ROUND - rare <= set(told)

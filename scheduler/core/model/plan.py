@@ -53,10 +53,10 @@ class PreemptRule(StrEnum):
     POLICY_ORDER = "policy_order"  # a job before it in the order needs the GPUs
     QUOTA_RECLAIM = "quota_reclaim"  # a job within a quota takes back GPUs that it had borrowed
     OVER_SHARE = "over_share"  # its queue is beyond its fair share of what is lent, the queue of the other job is not
-    SERVER_GONE = "server_gone"  # its server left the pool (drained, lost)
+    SERVER_GONE = "server_gone"  # its server left the pool (drained, lost), or became too small for what runs on it
     REPACKED = "repacked"  # all jobs were placed anew, and its best place is now on another server
     NO_SHARE = "no_share"  # the policy gives its GPUs to other jobs and it gets none
-    MOVED = "moved"  # it goes on elsewhere, so that a gang fits, or because it was faster there
+    MOVED = "moved"  # it goes on elsewhere: so that a gang or its share fits, or because it was faster there
     UNPACKED = "unpacked"  # it shared the GPUs of another job, which was slower than taking turns, or is over
 
 

@@ -50,13 +50,18 @@ def _queue_quota(evidence: Evidence) -> str:
         return f"{_holds(evidence, 'queue_quota_gpus')}, and it borrows none."
     queue, other = _name(evidence, "queue", "the queue"), _name(evidence, "other_queue", "another queue")
     held, quota = evidence.get("queue_held_gpus"), evidence.get("queue_quota_gpus")
+    others = f"{other} needs its own quota"
+    if evidence.get("other_borrows"):
+        others = f"{other} comes first for what is lent"
+    elif "other_queue_id" not in evidence and "other_queue" not in evidence:
+        others = "other queues use the rest"
     if not isinstance(held, int | float) or not isinstance(quota, int | float) or "needed_gpus" not in evidence:
         return f"The quota of {queue} is used up, and {other} needs its own."
     needs = f"Needs {_number(evidence, 'needed_gpus')}"
     if held < quota:
         left = quota - held
         return f"{needs}; {'one' if left == 1 else left} of {queue}'s quota {'is' if left == 1 else 'are'} left."
-    return f"{needs}; {queue} holds {held} of its {quota}, and {other} needs its own quota."
+    return f"{needs}; {queue} holds {held} of its {quota}, and {others}."
 
 
 def _queue_max(evidence: Evidence) -> str:
@@ -78,7 +83,9 @@ def _array_limit(evidence: Evidence) -> str:
     most, at_work = evidence.get("array_most"), evidence.get("array_at_work")
     if most is None or at_work is None:
         return "Its array has as many jobs at work as it may."
-    return f"Its array may have {_number(evidence, 'array_most', 'job')} at work at once, and {at_work} are."
+    return (
+        f"Its array may have {_number(evidence, 'array_most', 'job')} at work at once, and {at_work} are or come first."
+    )
 
 
 _UNTIL = {"completed": "has completed", "failed": "has failed or was cancelled", "ended": "has ended"}
@@ -122,6 +129,8 @@ def _behind(evidence: Evidence) -> str:
 
 def _fragmentation(evidence: Evidence) -> str:
     needed, largest = _number(evidence, "needed_gpus"), evidence.get("largest_free_gpus", 0)
+    if evidence.get("too_spread"):
+        return f"It needs {needed}. So many are free, but not where this round may seat it."
     most = evidence.get("max_servers", 1)
     where = "No server has" if most == 1 else f"No {most} servers together have" if most else "The servers do not have"
     block = "No GPU is free." if largest == 0 else f"The largest free block is {largest}."

@@ -155,7 +155,11 @@ class Walk:
         """Seat a job that does not sit, if it can be done within the rules; note the refusal otherwise."""
         board, cap = self._board, self._tree.cap
         gpus, queue = board.num_gpus[row], board.queue[row]
-        if self._first_waiting and queue in self._first_waiting:
+        if (
+            self._first_waiting
+            and queue in self._first_waiting
+            and all(cap[node] >= gpus for node in self._limits[queue])
+        ):
             return self._refuse_behind(job, self._first_waiting[queue])
         full = NO_ROW
         for node in self._limits[queue]:

@@ -24,6 +24,9 @@ class Line:
         admission: What the queues say.
         claims: Which job claims when, and which running jobs it may displace.
         passes_over: Whether jobs use up no quota because no servers can hold them now.
+        stoppable: (n,) running jobs that a job before them in the order may stop.
+        queue: (n,) queue of each job.
+        tree: The queues.
     """
 
     order: IntArray
@@ -31,6 +34,9 @@ class Line:
     admission: Admission
     claims: Claims
     passes_over: bool
+    stoppable: BoolArray
+    queue: IntArray
+    tree: QueueTree
 
 
 def policy_order(snapshot: Snapshot, config: SchedulerConfig) -> IntArray:
@@ -121,17 +127,27 @@ def line_up(
         in_line=in_line,
     )
     passes_over = passed_over is not None
-    return Line(order=order, position=position, admission=admission, claims=claims, passes_over=passes_over)
+    return Line(
+        order=order,
+        position=position,
+        admission=admission,
+        claims=claims,
+        passes_over=passes_over,
+        stoppable=seated & ~locked,
+        queue=jobs.queue,
+        tree=tree,
+    )
 
 
 def displaced_by(line: Line, selection: Selection, row: int, by_job: int) -> PreemptRule:
     """Return the rule by which a job took the GPUs of another; rows of the JobTable."""
-    if row in selection.reclaimed:
+    cover = line.claims.cover.item(by_job)
+    if row in selection.reclaimed and cover not in line.tree.paths[line.queue.item(row)]:
         return PreemptRule.QUOTA_RECLAIM
-    if line.position.item(by_job) < line.position.item(row):
+    if line.stoppable.item(row) and line.position.item(by_job) < line.position.item(row):
         return PreemptRule.POLICY_ORDER
-    # It comes first in the order, so only what its queue has a right to can have told against it.
-    return PreemptRule.QUOTA_RECLAIM if line.claims.cover.item(by_job) != NO_ROW else PreemptRule.OVER_SHARE
+    # It comes first in the order, or is safe from it, so only what a queue has a right to can have told against it.
+    return PreemptRule.QUOTA_RECLAIM if cover != NO_ROW else PreemptRule.OVER_SHARE
 
 
 def _part(

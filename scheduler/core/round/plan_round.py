@@ -5,7 +5,7 @@ plan is checked by ``invariants.check``; tests/oracle holds it against a slow an
 """
 
 import gc
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -18,6 +18,7 @@ from scheduler.core.model.queue_tree import queue_tree
 from scheduler.core.model.tables import NO_ROW, BoolArray, Placements, Snapshot, in_server_order
 from scheduler.core.packing.board import Seated
 from scheduler.core.packing.draft import Draft
+from scheduler.core.packing.kept_placements import seats_by_job
 from scheduler.core.packing.locality import Binds
 from scheduler.core.packing.selection import Selection
 from scheduler.core.round.avoided_servers import with_avoided
@@ -30,7 +31,7 @@ from scheduler.core.round.introspection_loop import introspect
 from scheduler.core.round.invariants import check
 from scheduler.core.round.round_state import RoundState, job_demands, round_state
 from scheduler.core.round.seat_jobs import seat_jobs
-from scheduler.core.round.shares.elastic import Shared, explained, with_shares
+from scheduler.core.round.shares.elastic import Shared, with_shares
 from scheduler.core.round.shares.loans import Loans, lend
 from scheduler.core.round.user_limits import Beyond, beyond_limits, with_limits_told
 from scheduler.core.round.wait_reasons import explain
@@ -72,6 +73,7 @@ def _decide(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     ordered, server_row = in_server_order(snapshot)
     config = with_avoided(ordered, config)
     tree = queue_tree(ordered.queues)
+    home = ordered.held
     shared = with_shares(ordered, config, tree)
     ordered = shared.snapshot
     jobs, mechanism = ordered.jobs, config.mechanism
@@ -102,14 +104,26 @@ def _decide(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
     # would cost every live round; tests/property/test_simulator_queue_rounds.py holds both to the same grants.
     grants = mechanism.grant(draft)
     moved = _moved(grants, draft, kept) if repacked.any() else frozenset()
+    spared = _back_home(jobs.running, kept, home, grants)
+    kept |= spared
     waiting = explain(
-        ordered, line=line, shapes=shapes, tree=tree, selection=selection, board=board, needs=demands.needs
+        ordered,
+        line=line,
+        shapes=shapes,
+        tree=tree,
+        selection=selection,
+        board=board,
+        needs=demands.needs,
+        grants=grants,
+        unshared=shared.unshared,
     )
-    waiting = with_limits_told(explained(waiting, shared, tree), beyond, jobs, ordered.queues)
+    waiting = with_limits_told(waiting, beyond, ordered)
     grants = grants.on_servers(server_row)
-    preemptions = _preemptions(shared, line, selection, seated, kept, moved)
+    takers = {row: by_job for row, by_job in selection.displaced.items() if by_job not in spared}
+    runs = board.server[: len(jobs)] != NO_ROW
+    preemptions = _preemptions(shared, line, selection, takers, seated, runs, kept, moved)
     kept -= moved
-    resized = frozenset(row for row in np.flatnonzero(shared.changed).tolist() if row in kept)
+    resized = frozenset(row for row in np.flatnonzero(shared.changed).tolist() if row in kept) - spared
     lent = loans.at_home | loans.elsewhere | (kept & set(np.flatnonzero(shared.still_lent).tolist()))
     return Plan(
         grants=grants,
@@ -163,18 +177,39 @@ def _moved(grants: Placements, draft: Draft, kept: Set[int]) -> frozenset[int]:
     return frozenset(row for row, *seat in at if row in kept and tuple(seat) not in draft.seats[row])
 
 
+def _back_home(running: BoolArray, kept: Set[int], home: Placements, grants: Placements) -> frozenset[int]:
+    """Return the jobs that had to leave and were seated again just where they ran: they go on."""
+    leaves = running.copy()
+    leaves[list(kept)] = False
+    if not leaves.any():
+        return frozenset()
+    before, after = (seats_by_job(table.at(leaves[table.job])) for table in (home, grants))
+    return frozenset(row for row, seats in before.items() if after.get(row) == seats)
+
+
 def _preemptions(
-    shared: Shared, line: Line, selection: Selection, seated: BoolArray, kept: Set[int], moved: frozenset[int]
+    shared: Shared,
+    line: Line,
+    selection: Selection,
+    taker: Mapping[int, int],
+    seated: BoolArray,
+    runs: BoolArray,
+    kept: Set[int],
+    moved: frozenset[int],
 ) -> Preemptions:
+    """Return why each running job that is not kept leaves its GPUs.
+
+    ``taker`` has the jobs that took the GPUs of displaced ones; ``runs`` are the (n,) jobs with GPUs after the round.
+    """
     jobs = shared.snapshot.jobs
-    withdrawn = shared.unshared | shared.changed
+    withdrawn, is_sharing = shared.unshared | shared.changed, bool(shared.given_gpus.any())
     shares = line.admission.shares.tolist()
     held = np.bincount(jobs.queue[seated], weights=jobs.num_gpus[seated], minlength=len(shares)).tolist()
     leaves = jobs.running.copy()
     leaves[list(kept)] = False
     leaves[list(moved)] = True
     rows = line.order[leaves[line.order]]
-    takers = np.array([selection.displaced.get(row, NO_ROW) for row in rows.tolist()], dtype=np.int64)
+    takers = np.array([taker.get(row, NO_ROW) for row in rows.tolist()], dtype=np.int64)
     positions = line.position[rows], line.position[takers]
     columns = (rows, takers, *positions, jobs.queue[rows], jobs.num_gpus[rows], jobs.unsaved_s[rows])
     rules, told = [], []
@@ -189,7 +224,9 @@ def _preemptions(
             evidence["queue_held_gpus"] = int(shared.given_gpus[queue])
             evidence["queue_share_gpus"] = int(shared.queue_gpus[queue])
         elif by_job == NO_ROW:
-            rule = PreemptRule.NO_SHARE if withdrawn[row] else PreemptRule.SERVER_GONE
+            rule = PreemptRule.SERVER_GONE
+            if withdrawn[row] or (is_sharing and row in selection.displaced):
+                rule = PreemptRule.MOVED if runs[row] else PreemptRule.NO_SHARE
         else:
             rule = displaced_by(line, selection, row, by_job)
             if rule is PreemptRule.POLICY_ORDER:

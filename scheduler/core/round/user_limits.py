@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scheduler.core.model.plan import Cause, WaitReason, Waits
-from scheduler.core.model.tables import BoolArray, IntArray, JobTable, QueueTable
+from scheduler.core.model.tables import BoolArray, IntArray, JobTable, QueueTable, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,19 +54,19 @@ def beyond_limits(jobs: JobTable, queues: QueueTable, order: IntArray, possible:
     return beyond
 
 
-def with_limits_told(waiting: Waits, beyond: Mapping[int, Beyond], jobs: JobTable, queues: QueueTable) -> Waits:
+def limit_cause(snapshot: Snapshot, row: int, limit: Beyond) -> Cause:
+    """Return the limit of its owner as the reason why a job waits."""
+    queue = int(snapshot.queues.queue_id[snapshot.jobs.queue[row]])
+    return WaitReason.USER_LIMIT, {
+        "needed_gpus": int(snapshot.jobs.num_gpus[row]),
+        "queue_id": queue,
+        "user_held_gpus": limit.held_gpus,
+        "user_max_gpus": limit.limit_gpus,
+    }
+
+
+def with_limits_told(waiting: Waits, beyond: Mapping[int, Beyond], snapshot: Snapshot) -> Waits:
     """Return the waiting jobs, with the limit as the reason of those beyond it."""
     if not beyond:
         return waiting
-    causes: dict[int, Cause] = {}
-    for row, limit in beyond.items():
-        causes[row] = (
-            WaitReason.USER_LIMIT,
-            {
-                "needed_gpus": int(jobs.num_gpus[row]),
-                "queue_id": int(queues.queue_id[jobs.queue[row]]),
-                "user_held_gpus": limit.held_gpus,
-                "user_max_gpus": limit.limit_gpus,
-            },
-        )
-    return waiting.with_causes(causes)
+    return waiting.with_causes({row: limit_cause(snapshot, row, limit) for row, limit in beyond.items()})

@@ -31,7 +31,7 @@ from scheduler.core.round.config import SharePolicy
 from scheduler.simulator.incremental.planner_input import PlannerInput, why_queues_bind
 from scheduler.simulator.state.world import World
 
-_NO_SHARE = (str(PreemptRule.NO_SHARE), NO_ROW)
+_NO_SHARE, _MOVED = (str(PreemptRule.NO_SHARE), NO_ROW), (str(PreemptRule.MOVED), NO_ROW)
 
 
 def share_rounds(given: PlannerInput) -> "ShareRounds | str":
@@ -123,7 +123,8 @@ class ShareRounds:
             stay.update(row for row in lent if is_inside(floor.seats[row], home.get(row, ())))
             changes.lent = frozenset(lent)
             moved += lent
-        changes.stopped = {row: _NO_SHARE for row in home if row not in stay}
+        gone = [row for row in home if row not in stay and floor.seats.get(row) != home[row]]
+        changes.stopped = {row: _MOVED if row in floor.seats else _NO_SHARE for row in gone}
         before = {row: world.seats.get(row, ()) for row in moved}
         seats = {row: floor.seats[row] for row in moved if row in floor.seats}
         grants = self._ledger.sit(seats, (), floor.space.free)

@@ -13,7 +13,6 @@ import numpy as np
 from scheduler.core.model.barred import barred_rows
 from scheduler.core.model.cpu_memory_bounds import needs_of
 from scheduler.core.model.errors import PlanInvariantError
-from scheduler.core.model.plan import Cause, Evidence, WaitReason, Waits
 from scheduler.core.model.queue_tree import QueueTree
 from scheduler.core.model.tables import (
     NO_ROW,
@@ -51,7 +50,7 @@ class Shared:
         snapshot: ``jobs.num_gpus`` are the shares, or the least a job needs where it gets none; ``held`` is what
             running jobs hold once they are resized.
         order: (n,) job rows in the order of the policy, by their shares.
-        changed: (n,) running jobs that are resized, or have to go elsewhere for their share.
+        changed: (n,) running jobs that are resized, or have to go elsewhere or wait for their share.
         unshared: (n,) jobs that could run but get no GPU.
         reclaimed: (n,) jobs that may not be stopped, but borrow what another queue takes back.
         home: Seats of the jobs of ``unshared`` that run.
@@ -106,6 +105,7 @@ def with_shares(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree) ->
     elastic = jobs.min_gpus < jobs.max_gpus  # a rigid job that lost a server begins again elsewhere
     changed = jobs.running & elastic & (held > 0) & (asking | keeps) & (seated.jobs.num_gpus != held)
     changed[leaves] = True
+    changed |= jobs.running & (held >= jobs.min_gpus) & ~asking & ~keeps  # its least fits on no servers
     return Shared(
         snapshot=seated,
         order=order,
@@ -134,30 +134,6 @@ def _keeping(
     guaranteed = pressing(tree, jobs, wants, by_queue(tree, jobs, held * keeps), capacity)
     reclaimed = taken_back(tree, jobs, keeps, held, guaranteed, capacity)
     return keeps & ~reclaimed, reclaimed, guaranteed
-
-
-def explained(waiting: Waits, shared: Shared, tree: QueueTree) -> Waits:
-    """Return the waiting jobs with the reason of those that got no share."""
-    jobs, queues = shared.snapshot.jobs, shared.snapshot.queues
-    total = int(shared.snapshot.servers.num_gpus.sum())
-    if not total or not shared.unshared.any():
-        return waiting
-    causes: dict[int, Cause] = {}
-    for row in np.flatnonzero(shared.unshared).tolist():
-        queue = int(jobs.queue[row])
-        held, limit = int(shared.given_gpus[queue]), int(shared.queue_gpus[queue])
-        evidence: Evidence = {"needed_gpus": int(jobs.num_gpus[row]), "total_gpus": total}
-        at_cap = limit == tree.cap[queue] < total
-        if at_cap or limit < int(shared.queue_gpus.sum()):
-            most = int(queues.max_gpus[queue])
-            reason = WaitReason.QUEUE_MAX if at_cap and limit == most else WaitReason.QUEUE_QUOTA
-            evidence |= {"queue_id": int(queues.queue_id[queue]), "queue_held_gpus": held}
-            evidence |= {"queue_quota_gpus": tree.quota[queue], "queue_max_gpus": most, "may_borrow": int(not at_cap)}
-        else:
-            reason = WaitReason.BEHIND_POLICY_ORDER
-            evidence |= {"free_gpus": max(0, total - held), "ahead_gpus": held}
-        causes[row] = reason, evidence
-    return waiting.with_causes(causes)
 
 
 def _unlent(snapshot: Snapshot, lent: BoolArray) -> Snapshot:

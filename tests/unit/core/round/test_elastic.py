@@ -66,7 +66,7 @@ def test_a_job_without_a_share_is_stopped_and_says_why() -> None:
 
     assert [(stop.job, stop.rule) for stop in plan.preemptions] == [(2, PreemptRule.NO_SHARE)]
     assert [(wait.job, wait.reason) for wait in plan.waiting] == [(2, WaitReason.BEHIND_POLICY_ORDER)]
-    assert plan.waiting[0].evidence == {"needed_gpus": 1, "total_gpus": 2, "free_gpus": 0, "ahead_gpus": 2}
+    assert plan.waiting[0].evidence == {"needed_gpus": 1, "total_gpus": 2, "free_gpus": 0}
 
 
 def test_a_job_that_may_not_be_stopped_keeps_its_gpus() -> None:

@@ -49,7 +49,10 @@ def test_an_array_has_so_many_at_work() -> None:
     ]
     evidence = plan.waiting[0].evidence
     assert evidence == {"array_number": 1, "array_most": 2, "array_at_work": 2}
-    assert sentence(WaitReason.ARRAY_LIMIT, evidence) == "Its array may have 2 jobs at work at once, and 2 are."
+    assert (
+        sentence(WaitReason.ARRAY_LIMIT, evidence)
+        == "Its array may have 2 jobs at work at once, and 2 are or come first."
+    )
 
 
 def test_those_that_run_or_have_run_come_first() -> None:

@@ -93,8 +93,9 @@ def test_borrowers_leave_when_the_share_fits(name: str) -> None:
 
     wide = 1
     assert _places(plan, wide) == [(0, 4)]
-    assert {stop.rule for stop in plan.preemptions} == {PreemptRule.NO_SHARE}
     runs = set(plan.grants.job.tolist())
+    rules = {stop.job: stop.rule for stop in plan.preemptions}
+    assert rules == {row: PreemptRule.MOVED if row in runs else PreemptRule.NO_SHARE for row in rules}
     assert len(runs & {2, 3, 4, 5}) == 2
     assert not plan.lent
 
