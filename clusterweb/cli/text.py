@@ -26,18 +26,19 @@ def _is_number(cell: str) -> bool:
 
 
 def duration(seconds: float) -> str:
-    """Return ``45 s``, ``12 min``, ``3 h 20 min`` or ``2 d 4 h``."""
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes = whole // 60
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h" if hours else f"{days} d"
+    """Return ``40 s``, ``17 min``, ``1 h 8 min`` or ``2 d 3 h``, as pages do."""
+    if 0 < seconds < 0.995:
+        return f"{max(1, round(seconds * 1000))} ms"
+    if round(seconds) < 60:
+        return f"{round(seconds, 1):g} s" if seconds < 10 and seconds % 1 else f"{round(seconds)} s"
+    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    rounded = round(seconds) if seconds < 600 else round(seconds / 60) * 60
+    first = next(index for index, (_, size) in enumerate(units) if rounded >= size)
+    parts = [f"{rounded // units[first][1]} {units[first][0]}"]
+    for unit, size in units[first + 1 : first + 2]:
+        if rest := rounded % units[first][1] // size:
+            parts.append(f"{rest} {unit}")
+    return " ".join(parts)
 
 
 def since(moment: str | None, now: datetime | None = None) -> str:
@@ -45,7 +46,7 @@ def since(moment: str | None, now: datetime | None = None) -> str:
     if not moment:
         return ""
     at = datetime.fromisoformat(moment.replace("Z", "+00:00"))
-    return duration(max(0.0, ((now or datetime.now(UTC)) - at).total_seconds()))
+    return duration(float(max(0, int(((now or datetime.now(UTC)) - at).total_seconds()))))
 
 
 def size(num_bytes: float) -> str:

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, tzinfo
 
+from scheduler.core.spec.units import duration_words
+
 NBSP = "\u00a0"
 THIN = "\u202f"
 MINUS = "\u2212"
@@ -50,23 +52,7 @@ def counted(count: int, one: str, many: str = "") -> str:
 
 def duration(seconds: float | None) -> str:
     """Return a length of time in its two largest units: ``40 s``, ``17 min``, ``1 h 8 min``, ``2 d 3 h``."""
-    if seconds is None:
-        return NOT_MEASURED
-    if 0 < seconds < 0.995:
-        return f"{max(1, round(seconds * 1000))}{NBSP}ms"
-    if round(seconds) < 60:
-        return f"{round(seconds, 1):g}{NBSP}s" if seconds < 10 and seconds % 1 else f"{round(seconds)}{NBSP}s"
-    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
-    rounded = round(seconds) if seconds < 600 else round(seconds / 60) * 60
-    parts: list[str] = []
-    for index, (unit, size) in enumerate(units):
-        if rounded >= size:
-            parts.append(f"{rounded // size}{NBSP}{unit}")
-            rest = rounded % size
-            if index + 1 < len(units) and rest >= units[index + 1][1]:
-                parts.append(f"{rest // units[index + 1][1]}{NBSP}{units[index + 1][0]}")
-            break
-    return " ".join(parts)
+    return NOT_MEASURED if seconds is None else duration_words(seconds, space=NBSP)
 
 
 def rough(seconds: float) -> tuple[str, str]:

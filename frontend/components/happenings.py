@@ -151,8 +151,8 @@ def _settings(row: EventRow) -> Said:
     before, after = row["data"].get("before", {}), row["data"].get("after", {})
     if "paused" in after:
         if after["paused"]:
-            return "warn", "pause", f"{row['actor']} paused scheduling."
-        return "info", "play", f"{row['actor']} let scheduling go on."
+            return "warn", "pause", f"{row['actor']} paused scheduling{why_of(row)}."
+        return "info", "play", f"{row['actor']} let scheduling go on{why_of(row)}."
     parts = [f"{name} from {before.get(name)} to {value}" for name, value in after.items() if isinstance(value, str)]
     parts = parts or [name.replace("_", " ") for name in after]
     why = f": {row['data']['reason']}" if row["data"].get("reason") else "."
@@ -163,7 +163,7 @@ def _settings(row: EventRow) -> Said:
 def _shadow(row: EventRow) -> Said:
     policy = row["data"].get("after", {}).get("policy")
     words = f"let {policy} plan as a shadow" if policy else "ended the shadow policy"
-    return "info", "eye", f"{row['actor']} {words}."
+    return "info", "eye", f"{row['actor']} {words}{why_of(row)}."
 
 
 def _webhook(row: EventRow) -> Said:

@@ -165,8 +165,8 @@ def may_ask_what_if(user: Actor) -> bool:
 def scenarios_visible(user: Actor) -> QuerySet[Scenario]:
     """Return the what-if scenarios that ``user`` may see, without their large columns.
 
-    An admin sees all. A lead sees their own; a scenario about the whole cluster only while they lead the queue it was
-    made for.
+    An admin sees all. A lead sees their own, and those about the whole cluster that another lead made for a queue that
+    they lead too; a scenario about the whole cluster only while they lead the queue it was made for.
     """
     scenarios = Scenario.objects.select_related("owner", "for_queue", "trace_file").defer("base")
     if is_admin(user):
@@ -175,7 +175,7 @@ def scenarios_visible(user: Actor) -> QuerySet[Scenario]:
     if not access.asks_what_if:
         return scenarios.none()
     led = [pk for pk, role in access.roles.items() if role is Role.LEAD]
-    return scenarios.filter(Q(of_cluster=False) | Q(for_queue__in=led), owner_id=user.pk)
+    return scenarios.filter(Q(of_cluster=False, owner_id=user.pk) | Q(of_cluster=True, for_queue__in=led))
 
 
 def require_scenario(user: Actor, scenario_id: str) -> Scenario:

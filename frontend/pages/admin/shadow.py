@@ -74,6 +74,7 @@ def shadow(request: HttpRequest) -> HttpResponseBase:
             expected_version=sent_version(request),
             at=now_utc(),
             reason=request.POST.get("reason", ""),
+            needs_reason=True,
         )
     except SpecInvalid as error:
         return _show(request, errors=error.errors, status=422)
@@ -89,8 +90,16 @@ def end(request: HttpRequest) -> HttpResponseBase:
     """End the shadow."""
     require_admin(request)
     try:
-        shadow_end(actor=request.user, expected_version=sent_version(request), at=now_utc())
+        shadow_end(
+            actor=request.user,
+            expected_version=sent_version(request),
+            at=now_utc(),
+            reason=request.POST.get("reason", ""),
+            needs_reason=True,
+        )
         messages.success(request, "No round is planned twice any more.")
+    except SpecInvalid as error:
+        messages.error(request, "Nothing was changed: " + " ".join(entry.detail for entry in error.errors))
     except Conflict as error:
         messages.error(request, str(error))
     return redirect("admin-shadow")

@@ -140,8 +140,16 @@ def pause(request: HttpRequest) -> HttpResponseBase:
     wanted = request.POST.get("paused") == "1"
     try:
         cluster = settings_change(
-            actor=request.user, changes={"paused": wanted}, expected_version=sent_version(request), at=now_utc()
+            actor=request.user,
+            changes={"paused": wanted},
+            expected_version=sent_version(request),
+            at=now_utc(),
+            reason=request.POST.get("reason", ""),
+            needs_reason=True,
         )
+    except SpecInvalid as error:
+        messages.error(request, "Nothing was changed: " + " ".join(entry.detail for entry in error.errors))
+        return redirect("admin")
     except Conflict as error:
         messages.error(request, f"{error} Look at them again, then repeat it.")
         return redirect("admin")

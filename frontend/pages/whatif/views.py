@@ -194,6 +194,7 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
         "progress": progress,
         "bars": [{**run, "name": dict(enumerate(names)).get(run["variant"], "as it was")} for run in progress["runs"]],
         "is_open": found.state in SCENARIO_OPEN,
+        "may_end": found.owner_id == request.user.pk or is_admin(request.user),
         "words": start_words(found.start, about),
         "about": about,
         "warnings": found.about.get("warnings", []),
@@ -218,7 +219,7 @@ def _act(request: HttpRequest, found: Scenario) -> HttpResponseBase:
             scenario_delete(actor=request.user, scenario=found, at=now_utc())
             messages.success(request, f"{found.name} is deleted.")
             return redirect("what-if")
-    except Conflict as error:
+    except (Conflict, NotAllowed) as error:
         messages.error(request, str(error))
     return redirect("what-if-scenario", scenario=found.pk)
 

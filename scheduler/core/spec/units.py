@@ -65,6 +65,32 @@ def format_duration(seconds: float) -> str:
     return f"{int(seconds)}s" if seconds == int(seconds) else f"{seconds:.3f}".rstrip("0") + "s"
 
 
+def duration_words(seconds: float, *, space: str = " ") -> str:
+    """Return a length of time in its two largest units: ``40 s``, ``17 min``, ``1 h 8 min``, ``2 d 3 h``.
+
+    The one way in which people read a duration, on pages, in sentences and in the command (which has a copy, held to
+    this one by ``tests/unit/clusterweb/test_words.py``).
+
+    Args:
+        space: Between a number and its unit.
+    """
+    if 0 < seconds < 0.995:
+        return f"{max(1, round(seconds * 1000))}{space}ms"
+    if round(seconds) < 60:
+        return f"{round(seconds, 1):g}{space}s" if seconds < 10 and seconds % 1 else f"{round(seconds)}{space}s"
+    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    rounded = round(seconds) if seconds < 600 else round(seconds / 60) * 60
+    parts: list[str] = []
+    for index, (unit, size) in enumerate(units):
+        if rounded >= size:
+            parts.append(f"{rounded // size}{space}{unit}")
+            rest = rounded % size
+            if index + 1 < len(units) and rest >= units[index + 1][1]:
+                parts.append(f"{rest // units[index + 1][1]}{space}{units[index + 1][0]}")
+            break
+    return " ".join(parts)
+
+
 def parse_size_bytes(text: str) -> int:
     """Return bytes out of ``64GiB``, ``512MiB``, ``1.5TB`` or ``100B``; a fraction of a byte is dropped.
 

@@ -22,7 +22,13 @@ def shadow_row() -> Shadow:
 
 
 def shadow_choose(
-    *, actor: Doer, changes: Mapping[str, Any], expected_version: int, at: datetime, reason: str = ""
+    *,
+    actor: Doer,
+    changes: Mapping[str, Any],
+    expected_version: int,
+    at: datetime,
+    reason: str = "",
+    needs_reason: bool = False,
 ) -> Shadow:
     """Let another configuration plan every round from the next one on, without acting.
 
@@ -31,6 +37,7 @@ def shadow_choose(
             configuration is kept, so that a later change of the settings does not change the shadow.
         expected_version: ``Shadow.version`` as the actor saw it.
         reason: Why, for readers of the audit list; may be empty.
+        needs_reason: Whether it may not.
 
     Raises:
         NotAllowed: ``actor`` is no admin.
@@ -48,10 +55,14 @@ def shadow_choose(
     if chosen == {name: now[name] for name in ARM_FIELDS}:
         detail = "This is what decides already. Choose something else to compare it with."
         raise SpecInvalid([FieldError(pointer="/policy", code="same", detail=detail)])
-    return _write(actor=actor, chosen=chosen, expected_version=expected_version, at=at, reason=reason)
+    return _write(
+        actor=actor, chosen=chosen, expected_version=expected_version, at=at, reason=_reason(reason, needs_reason)
+    )
 
 
-def shadow_end(*, actor: Doer, expected_version: int, at: datetime, reason: str = "") -> Shadow:
+def shadow_end(
+    *, actor: Doer, expected_version: int, at: datetime, reason: str = "", needs_reason: bool = False
+) -> Shadow:
     """End the shadow from the next round on; its results stay until another is chosen.
 
     Raises:
@@ -59,13 +70,20 @@ def shadow_end(*, actor: Doer, expected_version: int, at: datetime, reason: str 
         Conflict: The shadow changed since.
     """
     require_admin(actor, "end the shadow policy")
-    return _write(actor=actor, chosen={}, expected_version=expected_version, at=at, reason=reason)
+    return _write(
+        actor=actor, chosen={}, expected_version=expected_version, at=at, reason=_reason(reason, needs_reason)
+    )
+
+
+def _reason(text: str, is_needed: bool) -> str:
+    """Return the reason without blanks around it. Raises SpecInvalid."""
+    problems = Problems()
+    reason = problems.text("reason", text, least=REASON_CHARS[0] if is_needed else 0, most=REASON_CHARS[1])
+    problems.refuse()
+    return reason
 
 
 def _write(*, actor: Doer, chosen: dict[str, Any], expected_version: int, at: datetime, reason: str) -> Shadow:
-    problems = Problems()
-    reason = problems.text("reason", reason, least=0, most=REASON_CHARS[1])
-    problems.refuse()
     shadow_row()
     with transaction.atomic():
         shadow = Shadow.objects.select_for_update().get(pk=1)

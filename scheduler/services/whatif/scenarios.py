@@ -73,10 +73,11 @@ def scenario_cancel(*, actor: Actor, scenario: Scenario, at: datetime) -> Scenar
 
     Raises:
         NotFound: ``actor`` may not see it.
+        NotAllowed: ``actor`` sees it and did not ask it.
         Conflict: It has ended.
     """
     user = _asker(actor)
-    require_scenario(user, scenario.pk)
+    _require_own(user, require_scenario(user, scenario.pk))
     with transaction.atomic():
         found = Scenario.objects.filter(pk=scenario.pk, state__in=SCENARIO_OPEN)
         if found.update(state=ScenarioState.CANCELLED, ended_at=at) != 1:
@@ -92,15 +93,22 @@ def scenario_delete(*, actor: Actor, scenario: Scenario, at: datetime) -> None:
 
     Raises:
         NotFound: ``actor`` may not see it.
+        NotAllowed: ``actor`` sees it and did not ask it.
         Conflict: It still runs.
     """
     user = _asker(actor)
-    require_scenario(user, scenario.pk)
+    _require_own(user, require_scenario(user, scenario.pk))
     with transaction.atomic():
         if scenario.state in SCENARIO_OPEN:
             raise Conflict(f"{scenario.name} still runs. Cancel it first.")
         _record(scenario, actor=user, at=at, reason="delete", more={})
         scenario.delete()
+
+
+def _require_own(user: User, scenario: Scenario) -> None:
+    """Refuse to end or delete what another lead asked."""
+    if scenario.owner_id != user.pk and not is_admin(user):
+        raise NotAllowed(f"Only {scenario.owner.username}, who asked it, and admins may do that.")
 
 
 def _asker(actor: Actor) -> User:

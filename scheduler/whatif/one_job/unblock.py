@@ -16,6 +16,7 @@ from scheduler.core.model.tables import JobTable
 from scheduler.core.operations.time_left import moment_after
 from scheduler.core.round.hypothetical import Said, first_that_starts, with_job_as
 from scheduler.core.spec.spec import JobSpec
+from scheduler.core.spec.units import duration_words
 from scheduler.models import Job
 from scheduler.selectors.jobs.reason_rows import PreemptedJob, UnblockRow
 from scheduler.selectors.times import iso
@@ -130,7 +131,7 @@ def _sooner(question: Question, rest: list[list[Option]]) -> list[UnblockRow]:
 
 def _sooner_row(question: Question, option: Option, before_s: float, after_s: float) -> UnblockRow:
     by_s = before_s - after_s
-    words = f"about {_duration(by_s)} sooner" if math.isfinite(by_s) else "where as it is it does not within 7 days"
+    words = f"about {_minutes(by_s)} sooner" if math.isfinite(by_s) else "where as it is it does not within 7 days"
     return {
         "key": option.key,
         "title": option.title,
@@ -139,12 +140,10 @@ def _sooner_row(question: Question, option: Option, before_s: float, after_s: fl
         "sooner_s": round(by_s, 1) if math.isfinite(by_s) else None,
         "preempts": [],
         "starts": "sooner",
-        "sentence": f"In half of {FUTURES} simulated futures it starts within {_duration(after_s)}, {words}.",
+        "sentence": f"In half of {FUTURES} simulated futures it starts within {_minutes(after_s)}, {words}.",
     }
 
 
-def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    if minutes < 1:
-        return "a minute"
-    return f"{minutes} min" if minutes < 120 else f"{round(minutes / 60)} h"
+def _minutes(seconds: float) -> str:
+    """Return a length of time, at least a minute: simulated futures tell no more."""
+    return duration_words(max(60.0, round(seconds / 60) * 60))

@@ -193,7 +193,14 @@ def test_admin_revokes_the_token_of_somebody(ada: Client) -> None:
 def shadow_form(**fields: Any) -> dict[str, Any]:
     """Return a sent form that chooses a shadow."""
     version = Shadow.objects.get_or_create(pk=1)[0].version
-    return {"policy": "srtf", "locality": "consolidate", "mechanism": "tune", "version": version, **fields}
+    return {
+        "policy": "srtf",
+        "locality": "consolidate",
+        "mechanism": "tune",
+        "reason": "to compare",
+        "version": version,
+        **fields,
+    }
 
 
 def test_shadow_is_chosen_in_the_page_and_ended(ada: Client) -> None:
@@ -202,12 +209,18 @@ def test_shadow_is_chosen_in_the_page_and_ended(ada: Client) -> None:
     chosen = Shadow.objects.get().chosen
     stale = ada.post("/admin/shadow", shadow_form(version=1))
     ada.post("/admin/shadow/end", {"version": Shadow.objects.get().version})
+    still = bool(Shadow.objects.get().chosen)
+    ada.post("/admin/shadow/end", {"version": Shadow.objects.get().version, "reason": "seen enough"})
 
     assert chosen["policy"] == "las"
     assert chosen["policy_options"] == {"queue_limits_gpu_s": [100.0, 1000.0]}
     assert stale.status_code == 409
     assert Shadow.objects.get().chosen == {}
-    assert [row.data.get("reason") for row in Event.objects.filter(kind="shadow").order_by("pk")] == ["try", None]
+    assert [row.data.get("reason") for row in Event.objects.filter(kind="shadow").order_by("pk")] == [
+        "try",
+        "seen enough",
+    ]
+    assert still, "ended without a reason"
     assert cluster_row().policy_options == {}
 
 

@@ -253,12 +253,12 @@ def test_stale_settings_are_refused(world: World) -> None:
 def test_scheduling_is_paused_and_goes_on(world: World) -> None:
     """While it is paused every page says so."""
     client = world.client("admin")
-    client.post("/admin/pause", {"paused": "1", "version": cluster_row().settings_version})
+    client.post("/admin/pause", {"paused": "1", "version": cluster_row().settings_version, "reason": "power is cut"})
 
     assert cluster_row().paused
     assert "An admin paused scheduling" in world.client("member").get("/queues").content.decode()
 
-    client.post("/admin/pause", {"paused": "0", "version": cluster_row().settings_version})
+    client.post("/admin/pause", {"paused": "0", "version": cluster_row().settings_version, "reason": "power is back"})
 
     assert not cluster_row().paused
 

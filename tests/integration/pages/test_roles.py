@@ -77,7 +77,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "POST queue-secrets delete": {"do": "delete", "name": "wandb"},
     "POST admin-costs": {"do": "prices", "gpu_price": "1.5", "currency": "EUR", "reason": "contract"},
     "POST admin-costs budget": {"do": "budget", "queue": "vision", "amount": "50", "reason": "grant"},
-    "POST admin-pause": {"paused": "1", "version": "1"},
+    "POST admin-pause": {"paused": "1", "version": "1", "reason": "power is cut"},
 }
 
 

@@ -17,7 +17,12 @@ from scheduler.models.queue import Role
 from scheduler.models.scenario import ScenarioState
 from scheduler.selectors.visibility import groups_allowed, require_scenario, scenarios_visible
 from scheduler.services.cluster.settings import cluster_row
-from scheduler.services.whatif.scenarios import MOST_OPEN_OF_USER, scenario_create, scenario_delete
+from scheduler.services.whatif.scenarios import (
+    MOST_OPEN_OF_USER,
+    scenario_cancel,
+    scenario_create,
+    scenario_delete,
+)
 from tests.support.live.ports import MemoryBell
 from tests.support.pages.world import runs_answer
 from tests.support.rows.factories import AT, job_make, member_make, queue_make, server_make, user_make
@@ -76,7 +81,7 @@ def test_leads_ask_about_what_they_bring_not_about_the_cluster(start: dict[str, 
 
 
 def test_lead_asks_for_other_quotas_of_an_own_queue_and_nothing_else() -> None:
-    """Under the settings in force, for one queue; it is theirs to see as long as they lead that queue."""
+    """Under the settings in force, for one queue; leads of that queue open its link, and only the asker ends it."""
     vision, nlp = queue_make("vision"), queue_make("nlp")
     lead, other = member_make(vision, Role.LEAD), member_make(vision, Role.LEAD)
 
@@ -88,7 +93,11 @@ def test_lead_asks_for_other_quotas_of_an_own_queue_and_nothing_else() -> None:
     assert asked.for_queue == vision
     assert asked.variants[0]["policy"] == cluster_row().policy
     assert list(scenarios_visible(lead)) == [asked]
-    assert not scenarios_visible(other).exists()
+    assert list(scenarios_visible(other)) == [asked]
+    assert not scenarios_visible(member_make(nlp, Role.LEAD)).exists()
+    for end in (scenario_cancel, scenario_delete):
+        with pytest.raises(NotAllowed, match=f"Only {lead.username}, who asked it"):
+            end(actor=other, scenario=asked, at=AT)
     for wrong in (
         {"quotas": {"nlp": 8}},
         {"quotas": {"vision": 8, "nlp": 2}},

@@ -365,7 +365,13 @@ def test_every_field_that_the_command_reads_is_sent(read: type, sent: type) -> N
 def test_text_of_tables_and_times() -> None:
     """Numbers stand to the right; times are said in two units at most."""
     assert table(("A", "N"), [("x", 5), ("long", 10)]) == "A      N\nx      5\nlong  10"
-    assert [duration(s) for s in (59, 61, 3_600, 3_660, 180_000)] == ["59 s", "1 min", "1 h", "1 h 1 min", "2 d 2 h"]
+    assert [duration(s) for s in (59, 61, 3_600, 3_660, 180_000)] == [
+        "59 s",
+        "1 min 1 s",
+        "1 h",
+        "1 h 1 min",
+        "2 d 2 h",
+    ]
 
 
 def test_top_says_which_servers_are_simulated(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
