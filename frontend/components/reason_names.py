@@ -13,7 +13,7 @@ REASON_NAMES: dict[str, tuple[str, str]] = {
     WaitReason.BEHIND_POLICY_ORDER: ("Behind other jobs", "info"),
     WaitReason.FRAGMENTATION: ("Free in pieces", "warn"),
     WaitReason.CPU_OR_MEMORY: ("Cores or memory", "warn"),
-    WaitReason.NEVER_FEASIBLE: ("Never fits", "bad"),
+    WaitReason.NEVER_FEASIBLE: ("Fits no server now", "bad"),
     WaitReason.ISOLATION: ("Isolation of servers", "warn"),
     WaitReason.PREPARING_ENVIRONMENT: ("Environment in preparation", "teal"),
     WaitReason.NO_SERVER: ("No server", "bad"),

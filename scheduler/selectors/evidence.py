@@ -38,6 +38,8 @@ class Names:
             named.pop("job_state", None)
         if "job" in named and not (is_known and self.jobs):
             named["job"] = str(named["job"]).partition(" ")[0]
+        if isinstance(evidence.get("drained_since"), str):
+            named["drained_since"] = clock_text(datetime.fromisoformat(evidence["drained_since"]))
         if isinstance(evidence.get("cause"), str):
             named["cause"] = evidence["cause"].replace("_", " ")
         return named

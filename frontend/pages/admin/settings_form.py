@@ -3,12 +3,13 @@
 Nothing here knows the name of a policy.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from frontend.components.devices import DeviceWord
-from frontend.components.option_fields import OptionField, option_fields, options_sent
+from frontend.components.option_fields import OptionField, option_fields, option_label, options_sent
 from scheduler.choices import Choice, ChoiceKind, choices
 from scheduler.core.model.errors import FieldError
 from scheduler.models import Cluster
@@ -28,6 +29,8 @@ VOLUME_LABELS = (
     ("code_most_bytes", "Bytes of a sent folder"),
     ("code_most_files", "Files of a sent folder"),
 )
+SMOKE_RUN_LABEL = "Seconds that a job of several devices runs on one first"
+_NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 # Kinds of which any number may be chosen; their options are kept by name.
 MANY = frozenset({"introspection"})
 QUESTIONS = {
@@ -97,6 +100,18 @@ def _chosen(kind: str, post: Mapping[str, str]) -> list[str]:
     if kind not in MANY:
         return [post.get(kind, "")]
     return [choice["name"] for choice in choices()["introspections"] if f"{kind}.{choice['name']}" in post]
+
+
+def labelled(errors: list[FieldError]) -> list[FieldError]:
+    """Return errors that call each setting what the form calls it, not what REST does."""
+    every = choices()
+    options = {
+        parameter["name"] for _, _, plural in SECTIONS for choice in every[plural] for parameter in choice["parameters"]
+    }
+    labels = {name: option_label(name) for name in options} | dict(VOLUME_LABELS) | {"smoke_run_s": SMOKE_RUN_LABEL}
+    return [
+        replace(error, detail=_NAME.sub(lambda found: labels.get(found[0], found[0]), error.detail)) for error in errors
+    ]
 
 
 def sections(

@@ -14,7 +14,7 @@ from frontend.components.errors import page
 from frontend.components.formats import clock, counted, duration, number, percent, signed
 from frontend.components.times import as_time
 from frontend.components.viewer import now_utc, viewer_zone
-from frontend.pages.admin.settings_form import changes_from, sections
+from frontend.pages.admin.settings_form import changes_from, labelled, sections
 from frontend.pages.admin.views import require_admin, sent_version
 from scheduler.core.model.errors import Conflict, FieldError, SpecInvalid
 from scheduler.models import Cluster, Job, Shadow, ShadowRound
@@ -113,7 +113,7 @@ def _name(chosen: Json) -> str:
 def _show(
     request: HttpRequest, *, errors: list[FieldError] | None = None, conflict: str = "", status: int = 200
 ) -> HttpResponse:
-    row, cluster = shadow_row(), cluster_row()
+    errors, row, cluster = labelled(errors or []), shadow_row(), cluster_row()
     document = shadow_report(row)
     rounds = list(shadow_rounds(row).filter(planned_at__isnull=False)[:ROUNDS_SHOWN])
     post = request.POST.dict() if request.method == "POST" else None

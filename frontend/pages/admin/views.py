@@ -14,7 +14,7 @@ from frontend.components.errors import page
 from frontend.components.happenings import happenings
 from frontend.components.viewer import now_utc
 from frontend.pages.admin.earlier import earlier_settings
-from frontend.pages.admin.settings_form import VOLUME_LABELS, changes_from, sections
+from frontend.pages.admin.settings_form import VOLUME_LABELS, changes_from, labelled, sections
 from frontend.pages.admin.starts import starts_view
 from scheduler.core.model.errors import Conflict, FieldError, NotFound, SpecInvalid
 from scheduler.models import Event
@@ -161,6 +161,7 @@ def pause(request: HttpRequest) -> HttpResponseBase:
 def _show(
     request: HttpRequest, *, errors: list[FieldError] | None = None, conflict: str = "", status: int = 200
 ) -> HttpResponse:
+    errors = labelled(errors or [])
     cluster, servers = cluster_row(), server_list(request.user)
     post = request.POST.dict() if request.method == "POST" else None
     # After a conflict the form keeps what was typed but takes the new version: a user who saves again has been warned.

@@ -147,6 +147,11 @@ def _cpu_or_memory(evidence: Evidence) -> str:
 
 
 def _never(evidence: Evidence) -> str:
+    if drained := evidence.get("drained"):
+        others = int(evidence.get("drained_servers", 1)) - 1
+        more = f" and {others} more" if others else ""
+        since = f" since {evidence['drained_since']}" if evidence.get("drained_since") else ""
+        return f"It waits for {drained}{more}, drained{since}: no other server could hold it even when empty."
     largest = evidence.get("largest_possible_gpus")
     if largest is None:
         return "No server could hold it even when empty."

@@ -1,12 +1,16 @@
 """Why jobs wait after a round: as its plan says, because a grant is not free yet, or because scheduling is paused."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+
+from django.db.models import Count, Q
 
 from scheduler.core.model.plan import Evidence, Plan, WaitReason
 from scheduler.live.rounds.job_table import plannable
 from scheduler.live.rounds.snapshot import LiveSnapshot
-from scheduler.models import Cluster, Job
+from scheduler.models import Cluster, Job, Server
+from scheduler.models.server import ServerState
 from scheduler.services.jobs.state import Wait, job_waits_record
 
 # Jobs that no policy puts in order; a plan names them after all others.
@@ -15,12 +19,13 @@ HELD_BACK = frozenset({WaitReason.ARRAY_LIMIT, WaitReason.DEPENDENCY})
 
 def plan_waits(live: LiveSnapshot, plan: Plan, *, deferred: Mapping[int, Evidence]) -> list[Wait]:
     """Return the wait reasons of a plan; ``deferred`` are job rows with a grant that is not free yet."""
-    waiting = zip(plan.waiting.job.tolist(), plan.waiting.causes, strict=True)
+    waiting = list(zip(plan.waiting.job.tolist(), plan.waiting.causes, strict=True))
+    drained = _drained() if any(reason is WaitReason.NEVER_FEASIBLE for _, (reason, _) in waiting) else []
     waits = [
         Wait(
             job_id=live.job_pks[row],
             reason=reason,
-            evidence={**evidence, **live.told.get(row, {})} if reason is WaitReason.DEPENDENCY else evidence,
+            evidence={**evidence, **_known(live, row, reason, drained)},
             position=None if reason in HELD_BACK else position,
         )
         for position, (row, (reason, evidence)) in enumerate(waiting, start=1)
@@ -29,6 +34,39 @@ def plan_waits(live: LiveSnapshot, plan: Plan, *, deferred: Mapping[int, Evidenc
         Wait(job_id=live.job_pks[row], reason=WaitReason.RECONFIGURING, evidence=evidence, position=None)
         for row, evidence in sorted(deferred.items())
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Drained:
+    """A server that is taken out of use."""
+
+    name: str
+    num_gpus: int
+    since: datetime
+
+
+def _drained() -> list[_Drained]:
+    """Return the drained servers, the largest first."""
+    rows = Server.objects.filter(state=ServerState.DRAINING).annotate(
+        healthy=Count("gpus", filter=Q(gpus__healthy=True))
+    )
+    found = rows.order_by("-healthy", "number").values_list("name", "healthy", "state_changed_at")
+    return [_Drained(name=name, num_gpus=healthy, since=since) for name, healthy, since in found]
+
+
+def _known(live: LiveSnapshot, row: int, reason: WaitReason, drained: Sequence[_Drained]) -> Evidence:
+    """Return what the plan cannot know: of which jobs a job waits, and that it would fit with the drained servers."""
+    if reason is WaitReason.DEPENDENCY:
+        return live.told.get(row, {})
+    if reason is not WaitReason.NEVER_FEASIBLE or not drained:
+        return {}
+    jobs, up = live.tables.jobs, live.tables.servers.num_gpus.tolist()
+    most = int(jobs.max_servers[row]) or len(up) + len(drained)
+    largest = sorted([*up, *(server.num_gpus for server in drained)], reverse=True)[:most]
+    if sum(largest) < int(jobs.num_gpus[row]):
+        return {}
+    first = drained[0]
+    return {"drained": first.name, "drained_servers": len(drained), "drained_since": first.since.isoformat()}
 
 
 def waits_of_pause(cluster: Cluster, *, at: datetime) -> None:

@@ -320,3 +320,14 @@ def test_admin_makes_the_first_queue_and_one_below_it(world: World) -> None:
     assert (too_much.status_code, again.status_code) == (422, 422)
     assert 'value="research/cv"' in too_much.content.decode()
     assert not Queue.objects.filter(name="research/cv").exists()
+
+
+def test_settings_errors_say_what_the_form_says(world: World) -> None:
+    """A number out of range is named by its label; the name of REST is not on the page beside its field."""
+    version = cluster_row().settings_version
+    form = {"policy": "fifo", "locality": "consolidate", "mechanism": "tune", "version": version, "reason": "too many"}
+
+    page = world.client("admin").post("/admin", {**form, "user_most_queued": "0"}).content.decode()
+
+    assert "Jobs that a user may have queued must be a whole number" in page
+    assert "user_most_queued must" not in page

@@ -6,7 +6,7 @@
   if (!dialog) return;
   const input = dialog.querySelector("input"), list = document.getElementById("palette-hits");
   const count = document.getElementById("palette-count");
-  const LATER_MS = 80, SLOW_MS = 300, LAST = "palette-last", KEPT = 5;
+  const LATER_MS = 80, SLOW_MS = 300, LAST = `palette-last-${document.documentElement.dataset.user || ""}`, KEPT = 5;
   let asked = 0, turn = 0, chosen = -1, opener = null;
 
   const options = () => [...list.querySelectorAll("a.hit")].filter((hit) => !hit.hidden && !hit.closest("[hidden]"));
@@ -25,10 +25,12 @@
     if (groups.length) choose(all.findIndex((hit) => hit.closest(".hit-group") === groups[(at + step + groups.length) % groups.length]));
   };
 
-  const lastOpened = () => { try { return JSON.parse(localStorage.getItem(LAST)) || []; } catch { return []; } };
+  /* Names of jobs: kept for this tab and this user alone, and forgotten at the sign-out. */
+  for (const form of document.querySelectorAll('form[action="/sign-out"]')) form.addEventListener("submit", () => { try { sessionStorage.removeItem(LAST); } catch { /* no store */ } });
+  const lastOpened = () => { try { return JSON.parse(sessionStorage.getItem(LAST)) || []; } catch { return []; } };
   const remember = (hit) => {
     const one = { href: hit.getAttribute("href"), label: hit.querySelector(".label").textContent };
-    try { localStorage.setItem(LAST, JSON.stringify([one, ...lastOpened().filter((other) => other.href !== one.href)].slice(0, KEPT))); } catch { /* no store: nothing is remembered */ }
+    try { sessionStorage.setItem(LAST, JSON.stringify([one, ...lastOpened().filter((other) => other.href !== one.href)].slice(0, KEPT))); } catch { /* no store: nothing is remembered */ }
   };
   const lastGroup = () => {
     const rows = lastOpened().filter((one) => typeof one.href === "string" && one.href.startsWith("/"));

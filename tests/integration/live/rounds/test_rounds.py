@@ -11,6 +11,8 @@ from scheduler.core.model.plan import WaitReason
 from scheduler.live.rounds.run_round import RoundOvertaken, round_claim
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Cluster, Job, Lease, Round, Server
+from scheduler.selectors.evidence import ANY_READER, wait_sentence
+from scheduler.services.cluster.servers import server_drain
 from scheduler.services.cluster.settings import cluster_row, settings_change
 from tests.support.live.ports import GIB
 from tests.support.live.world import World
@@ -223,3 +225,21 @@ def test_job_cancelled_between_snapshot_and_apply_is_skipped(world: World) -> No
     assert world.state(stays) == JobState.LAUNCHING
     server = Server.objects.get()
     assert all(lease.generation <= server.generation for lease in Lease.objects.all())
+
+
+def test_job_that_fits_with_a_drained_server_waits_for_it(world: World) -> None:
+    """It names the server and since when, not that it never fits; one that would not fit even then says its size."""
+    world.server("alpha", slots=2)
+    beta = world.server("beta", slots=4)
+    world.rounds()
+    server = Server.objects.get(pk=beta.server_id)
+    server_drain(actor=world.admin, server=server, reason="new fans", at=world.clock.now())
+    fits = world.submit(gpus=4)
+    world.rounds()
+    job = Job.objects.select_related("queue").get(pk=fits.pk)
+
+    assert job.wait_reason == "never_feasible"
+    assert job.wait_evidence["drained"] == "beta"
+    said = wait_sentence(job, ANY_READER)
+    assert said.startswith("It waits for beta, drained since ")
+    assert said.endswith(" UTC: no other server could hold it even when empty.")
