@@ -106,7 +106,7 @@ def fair_shares(tree: QueueTree, own_demand: IntArray, capacity_gpus: float) -> 
             # Jobs submitted to an inner queue stand beside its children, with the quota that those leave over.
             rest = float(tree.quota[parent] - sum(tree.quota[row] for row in rows))
             members.append((float(own_demand[parent]), rest, tree.weight[parent]))
-        given = _share(capacity, members)
+        given = share_among(capacity, members)
         for row, amount in zip(rows, given, strict=False):
             shares[row] = amount
             if tree.children[row]:
@@ -116,14 +116,17 @@ def fair_shares(tree: QueueTree, own_demand: IntArray, capacity_gpus: float) -> 
     return shares
 
 
-def _share(capacity: float, members: list[tuple[float, float, float]]) -> list[float]:
-    """Return the amounts of members given as (demand, quota, weight)."""
+def share_among(capacity: float, members: list[tuple[float, float, float]]) -> list[float]:
+    """Return the shares of siblings, given as (demand up to what it may hold, quota, weight); see ``fair_shares``."""
     demands = [demand for demand, _, _ in members]
     ensured = [min(demand, quota) for demand, quota, _ in members]
-    if sum(ensured) > capacity:  # more is promised than there is, such as after servers were lost
+    spare = capacity - sum(ensured)
+    if spare < 0:  # more is promised than there is, such as after servers were lost
         return water_fill(capacity, ensured, [max(quota, _EPSILON) for _, quota, _ in members])
+    if not spare:
+        return ensured
     wanted = [demand - sure for demand, sure in zip(demands, ensured, strict=True)]
-    extra = water_fill(capacity - sum(ensured), wanted, [weight for _, _, weight in members])
+    extra = water_fill(spare, wanted, [weight for _, _, weight in members])
     return [sure + more for sure, more in zip(ensured, extra, strict=True)]
 
 

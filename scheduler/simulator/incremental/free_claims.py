@@ -9,9 +9,7 @@ tests/property/test_simulator_queue_rounds.py holds its plans equal to those of 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush, merge
 
-import numpy as np
-
-from scheduler.core.model.queue_tree import QueueTree, fair_shares
+from scheduler.core.model.queue_tree import QueueTree, share_among
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.draft import Seats
 from scheduler.core.round.admission import Standing, is_within_share
@@ -35,13 +33,22 @@ class FreeClaims:
         self._tree, self._board, self._lines = tree, board, lines
         self._locality, self._gangs = given.config.locality, given.demands.gangs
         self._capacity_gpus = int(given.servers.num_gpus.sum())
+        self._rights = [
+            (float(cap), float(quota), weight)
+            for cap, quota, weight in zip(tree.cap, tree.quota, tree.weight, strict=True)
+        ]
+        self._closed: set[int] = set()  # shapes that found no free seats, and so until a job leaves its own
+        self._departures = board.departures
         self._begin()
 
     def _begin(self) -> None:
         self._held = self._board.held_gpus.copy()
         self._started: dict[int, Seats] = {}
         self._covered: dict[int, int] = {}  # by line, how many of its first jobs a quota covers
-        self._closed: set[int] = set()  # shapes that found no free seats
+        self._covered_gpus: dict[int, int] = {}  # by queue
+        if self._departures != self._board.departures:
+            self._departures = self._board.departures
+            self._closed.clear()
 
     def seated(self) -> dict[int, Seats] | None:
         """Seat the jobs that find free GPUs, and return their seats in the order of their turns.
@@ -83,6 +90,7 @@ class FreeClaims:
             left, numbers = quota - held, lines.of_queue[queue]
             if left <= 0 or not numbers:
                 continue
+            before = left
             heap = [(lines.lines[number][0], number) for number in numbers if lines.gpus_of_line[number] <= left]
             heapify(heap)
             while heap:
@@ -94,37 +102,39 @@ class FreeClaims:
                 at = self._covered[number] = self._covered.get(number, 0) + 1
                 if at < len(lines.lines[number]):
                     heappush(heap, (lines.lines[number][at], number))
+            self._covered_gpus[queue] = before - left
         covered.sort()
         return covered
 
     def _others(self) -> None:
         """Seat the jobs without quota: those within the fair share of their queue first."""
-        lines, covered = self._lines, self._covered
-        hopeful: dict[int, list[int]] = {}
-        for number, line in lines.lines.items():
-            at = covered.get(number, 0)
-            if at < len(line) and self._may_find_seats(lines.shape[line[0][3]]):
-                hopeful.setdefault(lines.queue_of_line[number], []).append(number)
+        lines, covered, at_of = self._lines, self._covered, self._covered.copy()
+        hopeful: list[int] = []
+        for shape, numbers in lines.of_shape.items():
+            if self._may_find_seats(shape):
+                hopeful += numbers
+        if covered:
+            hopeful = [number for number in hopeful if covered.get(number, 0) < len(lines.lines[number])]
         if not hopeful:
             return
+        queue_of_line, waiting, space = lines.queue_of_line, lines.lines, self._board.space
+        queues = {queue_of_line[number] for number in hopeful}
         # Inside a queue those within the share come first anyway.
-        last_within = self._last_within(hopeful) if len(hopeful) > 1 else {}
+        last_within = self._last_within(queues) if len(queues) > 1 else {}
+        least_gpus = min(lines.gpus_of_line[number] for number in hopeful)
         heap = []
-        for queue, numbers in hopeful.items():
-            for number in numbers:
-                key = lines.lines[number][covered.get(number, 0)]
-                heap.append((self._standing(key, last_within.get(queue)), key, number))
+        for number in hopeful:
+            key = waiting[number][covered.get(number, 0)]
+            heap.append((self._standing(key, last_within.get(queue_of_line[number])), key, number))
         heapify(heap)
-        at_of = {number: covered.get(number, 0) for _, _, number in heap}
-        while heap:
+        while heap and space.total >= least_gpus:
             _, key, number = heappop(heap)
             if not self._sit(key[3]):
                 continue
-            at = at_of[number] = at_of[number] + 1
-            line = lines.lines[number]
+            at = at_of[number] = at_of.get(number, 0) + 1
+            line = waiting[number]
             if at < len(line):
-                queue = lines.queue_of_line[number]
-                heappush(heap, (self._standing(line[at], last_within.get(queue)), line[at], number))
+                heappush(heap, (self._standing(line[at], last_within.get(queue_of_line[number])), line[at], number))
 
     def _may_find_seats(self, shape: int) -> bool:
         if shape in self._closed:
@@ -139,16 +149,17 @@ class FreeClaims:
     def _standing(key: Key, last_within: Key | None) -> int:
         return int(Standing.BORROWS if last_within is not None and key <= last_within else Standing.BEYOND)
 
-    def _last_within(self, queues: dict[int, list[int]]) -> dict[int, Key]:
+    def _last_within(self, queues: set[int]) -> dict[int, Key]:
         """Return for each queue the last waiting job that begins within its fair share; queues without one lack."""
         lines, held = self._lines, self._held
-        demand = np.array([has + asked for has, asked in zip(held, lines.gpus_of_queue, strict=True)], dtype=np.int64)
-        shares = fair_shares(self._tree, demand, self._capacity_gpus).tolist()
+        asked = zip(held, lines.gpus_of_queue, self._rights, strict=True)
+        members = [(min(float(has + more), cap), quota, weight) for has, more, (cap, quota, weight) in asked]
+        shares = share_among(self._capacity_gpus, members)  # as ``fair_shares`` of queues side by side
         last: dict[int, Key] = {}
         for queue in queues:
-            used = held[queue] + sum(
-                self._covered.get(number, 0) * lines.gpus_of_line[number] for number in lines.of_queue[queue]
-            )
+            used = held[queue] + self._covered_gpus.get(queue, 0)
+            if not is_within_share(used, shares[queue]):
+                continue
             for key, gpus in self._uncovered(queue):
                 if not is_within_share(used, shares[queue]):
                     break

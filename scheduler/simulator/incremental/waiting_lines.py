@@ -39,8 +39,9 @@ class KeptLines:
     Attributes:
         lines: Those with jobs, by number, each in the order of the policy.
         of_queue: (k,) numbers of the lines with jobs of each queue.
+        of_shape: Numbers of the lines with jobs, by what each job asks for.
         gpus_of_queue: (k,) GPUs that waiting jobs of each queue ask for.
-        queue_of_line, gpus_of_line: By number, the queue, and what each job asks for.
+        queue_of_line, gpus_of_line, shape_of_line: By number, the queue, and what each job asks for.
         shape: (n,) number of what each job asks for.
     """
 
@@ -58,6 +59,8 @@ class KeptLines:
         self.gpus_of_line: list[int] = columns.num_gpus[first].tolist()
         self.gpus_of_queue = [0] * num_queues
         self.of_queue: list[set[int]] = [set() for _ in range(num_queues)]
+        self.shape_of_line: list[int] = [demands.shape[row] for row in first.tolist()]
+        self.of_shape: dict[int, set[int]] = {}
         self._possible: list[bool] = demands.shapes.possible.tolist()
         self._num_queues = num_queues
         self._first_key: list[float] = self._present(np.arange(len(columns)), 0.0)
@@ -78,9 +81,14 @@ class KeptLines:
             key = (keys.get(row, self._first_key[row]), self._first_start_s[row], self._arrival_s[row], row)
             self._keys[row] = key
             number = self._line[row]
-            insort(self.lines.setdefault(number, []), key)
             queue = self.queue_of_line[number]
-            self.of_queue[queue].add(number)
+            line = self.lines.get(number)
+            if line is None:
+                self.lines[number] = [key]
+                self.of_queue[queue].add(number)
+                self.of_shape.setdefault(self.shape_of_line[number], set()).add(number)
+            else:
+                insort(line, key)
             self.gpus_of_queue[queue] += self.gpus_of_line[number]
 
     def note(self, changes: Changes) -> None:
@@ -98,6 +106,10 @@ class KeptLines:
         if not line:
             del self.lines[number]
             self.of_queue[queue].discard(number)
+            shape = self.shape_of_line[number]
+            self.of_shape[shape].discard(number)
+            if not self.of_shape[shape]:
+                del self.of_shape[shape]
 
     def __len__(self) -> int:
         return len(self._keys)
