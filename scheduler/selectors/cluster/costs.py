@@ -18,6 +18,7 @@ from scheduler.models import Cluster, Gpu, Lease, Queue, QueueBudget, UsageHour
 from scheduler.selectors.visibility import Actor, access_of
 
 HOUR_S = 3600.0
+LATEST_MONTH = date(2999, 12, 1)  # the last month that a date can hold has no following one
 KEPT_S = 60  # the inbox and the pages of all readers ask for the same month
 
 
@@ -100,7 +101,10 @@ def costs_of_all(month: date, at: datetime) -> CostReport:
 
 def month_of(text: str) -> date:
     """Return the first day of the month that text such as ``2026-11`` names. Raises ValueError."""
-    return datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC).date()
+    month = datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC).date()
+    if month > LATEST_MONTH:
+        raise ValueError(text)
+    return month
 
 
 def _report(month: date, at: datetime, prices: Prices, rows: list[QueueCostRow]) -> CostReport:
