@@ -1,5 +1,6 @@
 """Costs of queues in words: what was spent, of which budget, and where the month is going."""
 
+from decimal import Decimal
 from typing import TypedDict
 
 from frontend.components.formats import number, percent
@@ -12,6 +13,7 @@ class CostLine(TypedDict):
     """One queue.
 
     Keys:
+        budget: As a field holds it; empty without one.
         used: Spent of the budget; empty without one.
         forecast: At the end of the month; says so where it is too early.
         percent: Of the budget that is spent, at most 100; None without a budget.
@@ -35,6 +37,11 @@ def money(amount: float, currency: str) -> str:
     return f"{text}\u00a0{currency}" if currency else text
 
 
+def amount_field(amount: float | None) -> str:
+    """Return an amount as a field holds it, to the last digit: saving it as it is shown changes nothing."""
+    return "" if amount is None else format(Decimal(repr(amount)), "f").removesuffix(".0")
+
+
 def is_over(row: QueueCostRow) -> bool:
     """Return whether a queue has spent, or is going to spend, more than its budget."""
     budget = row["budget"]
@@ -50,7 +57,7 @@ def cost_line(row: QueueCostRow, report: CostReport) -> CostLine:
         "color_slot": row["color_slot"],
         "hours": row["gpu_hours"],
         "spent": money(row["spent"], currency),
-        "budget": "" if budget is None else f"{budget:g}",
+        "budget": amount_field(budget),
         "used": "" if budget is None else f"{percent(frac)} of {money(budget, currency)}",
         "forecast": TOO_EARLY if forecast is None else money(forecast, currency),
         "percent": None if frac is None else min(100.0, 100 * frac),

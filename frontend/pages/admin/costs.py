@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from frontend.components.costs import CostLine, cost_line, costs_title
+from frontend.components.costs import CostLine, amount_field, cost_line, costs_title
 from frontend.components.errors import page
 from frontend.components.viewer import now_utc
 from frontend.pages.admin.views import require_admin
@@ -93,11 +93,8 @@ def _show(request: HttpRequest, errors: Sequence[FieldError] = ()) -> HttpRespon
         "title": costs_title(found),
         "month_words": f"{month:%B %Y}",
         "lines": lines,
-        "gpu_price": "" if prices.other is None else f"{prices.other:g}",
-        "models": [
-            PriceField(model=model, value=f"{prices.by_model[model]:g}" if model in prices.by_model else "")
-            for model in models
-        ],
+        "gpu_price": amount_field(prices.other),
+        "models": [PriceField(model=model, value=amount_field(prices.by_model.get(model))) for model in models],
         "currency": prices.currency,
         "errors": [entry.detail for entry in errors],
         "typed": request.POST if errors else {},
