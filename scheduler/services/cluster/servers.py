@@ -14,7 +14,7 @@ from typing import TypedDict
 from django.db import IntegrityError, transaction
 from django.db.models import Max
 
-from scheduler.core.model.errors import Conflict
+from scheduler.core.model.errors import Conflict, NotFound
 from scheduler.models import Cluster, Lease, Server
 from scheduler.models.server import ServerState
 from scheduler.notify import request_round, touch_cluster
@@ -94,7 +94,7 @@ def server_change(
     problems.refuse()
     try:
         with transaction.atomic():
-            server = Server.objects.select_for_update().get(pk=server.pk)
+            server = _locked(server)
             before: dict[str, object] = {"name": server.name, "labels": server.labels}
             after: dict[str, object] = {"name": name, "labels": kept}
             if before == after:
@@ -123,7 +123,7 @@ def server_remove(*, actor: Doer, server: Server, reason: str, at: datetime) -> 
     reason = problems.reason(reason)
     problems.refuse()
     with transaction.atomic():
-        server = Server.objects.select_for_update().get(pk=server.pk)
+        server = _locked(server)
         if server.state == ServerState.UP:
             raise Conflict(f"{server.name} is up and takes jobs. Drain it first, then remove it.")
         jobs = Lease.objects.filter(server=server, closed_at=None).values("attempt").distinct().count()
@@ -152,7 +152,7 @@ def server_drain(*, actor: Doer, server: Server, reason: str, at: datetime) -> S
     detail = problems.text("reason", reason, least=3, most=DRAIN_REASON_CHARS)
     problems.refuse()
     with transaction.atomic():
-        server = Server.objects.select_for_update().get(pk=server.pk)
+        server = _locked(server)
         if server.state == ServerState.LOST:
             raise Conflict(f"{server.name} is lost: nothing runs on it. It can be drained once it reports.")
         if server.state != ServerState.DRAINING:
@@ -169,7 +169,7 @@ def server_undrain(*, actor: Doer, server: Server, at: datetime) -> Server:
     """
     require_admin(actor, "offer servers again")
     with transaction.atomic():
-        server = Server.objects.select_for_update().get(pk=server.pk)
+        server = _locked(server)
         if server.state != ServerState.DRAINING:
             raise Conflict(f"{server.name} is not drained: it is {server.state}.")
         to = ServerState.JOINING if server.last_report_at is None else ServerState.UP
@@ -189,7 +189,7 @@ def server_size_confirm(*, actor: Doer, server: Server, size: Mapping[str, int],
     """
     require_admin(actor, "confirm the sizes of servers")
     with transaction.atomic():
-        server = Server.objects.select_for_update().get(pk=server.pk)
+        server = _locked(server)
         if server.claimed_size is None or server.claimed_size != dict(size):
             raise Conflict(f"{server.name} does not claim this size: read it again.")
         server.trusted_size, server.claimed_size = server.claimed_size, None
@@ -209,7 +209,7 @@ def server_mix_queues(*, actor: Doer, server: Server, allowed: bool, at: datetim
     """
     require_admin(actor, "let queues mix on servers")
     with transaction.atomic():
-        server = Server.objects.select_for_update().get(pk=server.pk)
+        server = _locked(server)
         if server.may_mix_queues != allowed:
             server.may_mix_queues = allowed
             server.save(update_fields=["may_mix_queues"])
@@ -269,6 +269,14 @@ def agent_config(
         "memory_bytes": memory_bytes,
         "warm_processes": warm_processes,
     }
+
+
+def _locked(server: Server) -> Server:
+    """Return the row, locked. Raises NotFound where another admin removed the server meanwhile."""
+    found = Server.objects.select_for_update().filter(pk=server.pk).first()
+    if found is None:
+        raise NotFound(f"{server.name} was removed a moment ago.")
+    return found
 
 
 def _move(server: Server, to: ServerState, *, actor: Doer, at: datetime, reason: str, detail: str) -> None:

@@ -1,18 +1,25 @@
 """Servers are renamed, labelled and removed; what ran on them keeps its history."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.test import Client
 
-from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
+from scheduler.core.model.errors import Conflict, NotAllowed, NotFound, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Job, Lease, Server
 from scheduler.models.server import ServerState
 from scheduler.selectors.cluster.overview import cluster_now
 from scheduler.selectors.cluster.servers import server_list
-from scheduler.services.cluster.servers import server_change, server_drain, server_register, server_remove
+from scheduler.services.cluster.servers import (
+    server_change,
+    server_drain,
+    server_register,
+    server_remove,
+    server_undrain,
+)
 from tests.support.rows.factories import AT, job_make, member_make, queue_make, server_make, user_make
 
 pytestmark = pytest.mark.django_db
@@ -90,6 +97,22 @@ def test_removed_server_leaves_lists_and_counts_and_its_history_stays() -> None:
     assert (lease.server.name, lease.server.pk) == ("gpu-01", server.pk)
     assert again.number > staying.number
     assert Server.with_removed.get(pk=server.pk).key_hex != key
+
+
+def test_change_of_a_server_that_was_removed_meanwhile_is_not_found() -> None:
+    """Of two admins at once the second is told so, whatever it was about to do."""
+    server, admin = server_make("gpu-01", state=ServerState.LOST), user_make(admin=True)
+    remove(server)
+
+    tries: list[Callable[[], Server]] = [
+        lambda: remove(server),
+        lambda: change(server, name="gpu-17"),
+        lambda: server_undrain(actor=admin, server=server, at=AT),
+        lambda: server_drain(actor=admin, server=server, reason="sold", at=AT),
+    ]
+    for late in tries:
+        with pytest.raises(NotFound, match="gpu-01 was removed"):
+            late()
 
 
 def test_only_admins_by_rest_page_and_service(client: Client) -> None:
