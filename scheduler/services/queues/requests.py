@@ -85,12 +85,13 @@ def quota_request_grant(
     """Change the quota of the queue for a request, and tell the user who asked.
 
     Args:
-        quota: As for ``queue_change_quota``; may be less than what was asked for.
+        quota: As for ``queue_change_quota``; may be less than what was asked for, but more than the present one, which
+            may have grown since.
         expected_version: ``Queue.version`` as the actor saw it.
 
     Raises:
         NotAllowed: ``actor`` may not change the quota.
-        SpecInvalid: A bad number, or quotas that do not add up.
+        SpecInvalid: A bad number, no more than the present quota, or quotas that do not add up.
         Conflict: The request is answered already, or the quota changed since.
     """
     with transaction.atomic():
@@ -104,6 +105,13 @@ def quota_request_grant(
             given_gpus=quota.quota_gpus,
             before_gpus=before_gpus,
         )
+        if quota.quota_gpus <= before_gpus:
+            problems = Problems()
+            detail = (
+                f"quota must be more than the present {before_gpus}, not {quota.quota_gpus}. Else refuse the request."
+            )
+            problems.add("quota_gpus", "range", detail)
+            problems.refuse()
         queue_change_quota(
             actor=actor,
             queue=request.queue,

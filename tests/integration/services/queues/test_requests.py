@@ -132,6 +132,23 @@ def test_grant_that_does_not_add_up_leaves_the_request_open() -> None:
     assert not Event.objects.filter(kind="quota_answer").exists()
 
 
+def test_grant_of_an_old_request_does_not_lower_the_quota() -> None:
+    """The quota grew past what was asked for: the request stays open until it is refused or more is given."""
+    queue, admin = queue_make("vision", quota_gpus=4), user_make(admin=True)
+    request = ask(member_make(queue), queue, quota_gpus=8)
+    Queue.objects.filter(pk=queue.pk).update(quota_gpus=16)
+
+    for gpus in (8, 16):
+        with pytest.raises(SpecInvalid, match="more than the present 16"):
+            quota_request_grant(
+                actor=admin, request=request, quota=quota(gpus), reason="for you", expected_version=queue.version, at=AT
+            )
+
+    queue.refresh_from_db()
+    request.refresh_from_db()
+    assert (queue.quota_gpus, request.state) == (16, RequestState.OPEN)
+
+
 def test_quota_whose_last_day_is_over_is_told_until_someone_saves_one() -> None:
     """The last day itself is not over; a change of the quota, even to the same value, ends the alert."""
     queue, admin = queue_make("vision", quota_gpus=8), user_make(admin=True)
