@@ -11,11 +11,11 @@ from django.test import Client
 
 from scheduler import notify
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Configuration, Experiment
+from scheduler.models import Configuration, Experiment, Server
 from scheduler.models.queue import Role
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.experiments import experiment_make
-from tests.support.rows.factories import job_make, member_make, queue_make, server_make
+from tests.support.rows.factories import AT, job_make, member_make, queue_make, server_make
 
 pytestmark = pytest.mark.django_db
 
@@ -58,6 +58,17 @@ def searched() -> tuple[Experiment, User]:
             curve=[[20, loss + 1], [40, loss]], looked_step=40, chance=chance, heading_for=loss / 2,
         )  # fmt: skip
     return experiment, owner
+
+
+def test_time_of_cpu_slots_is_not_called_gpu_time() -> None:
+    """Tiles and heads of a cluster without GPUs say what it has."""
+    experiment, owner = searched()
+    Server.objects.update(device_kind="cpu_slot", last_report_at=AT)
+
+    text = signed_in(owner).get(f"/experiments/{experiment.pk}").content.decode()
+
+    assert "CPU slot time" in text
+    assert "GPU time" not in text
 
 
 def test_page_says_the_best_and_a_reason_for_every_configuration() -> None:
