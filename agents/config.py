@@ -17,6 +17,8 @@ VERSION = "0.1.0"
 DEFAULT_CPU_SLOTS = 2
 DEFAULT_ENVIRONMENT_GIB = 50
 DEFAULT_ENVIRONMENT_BUILD_MIN = 30
+DEFAULT_ENVIRONMENT_BUILD_MEMORY_GIB = 16
+DEFAULT_ENVIRONMENT_BUILD_DISK_GIB = 30
 # Left to the machine itself when the file does not say how much memory is on offer.
 OFFERED_MEMORY_FRAC = 0.8
 # At least 128 bits.
@@ -67,6 +69,8 @@ class AgentConfig:
     own_user: bool = False
     environment_bytes: int = DEFAULT_ENVIRONMENT_GIB * 2**30
     environment_build_s: float = DEFAULT_ENVIRONMENT_BUILD_MIN * 60.0
+    environment_build_memory_bytes: int = DEFAULT_ENVIRONMENT_BUILD_MEMORY_GIB * 2**30
+    environment_build_disk_bytes: int = DEFAULT_ENVIRONMENT_BUILD_DISK_GIB * 2**30
 
     @property
     def attempts_dir(self) -> Path:
@@ -146,6 +150,10 @@ def _positive(environ: Mapping[str, str], name: str, usual: float) -> float:
     return value
 
 
+def _gib(environ: Mapping[str, str], name: str, usual: float) -> int:
+    return int(_positive(environ, name, usual) * 2**30)
+
+
 def config_load(path: str | Path) -> AgentConfig:
     """Return the configuration. Raises ConfigInvalid."""
     try:
@@ -181,6 +189,10 @@ def config_from_environment(environ: Mapping[str, str]) -> AgentConfig:
         file=os.path.abspath(path),
         confines=_one_of(environ, "JOB_CONFINEMENT", "on", "off") == "on",
         own_user=_one_of(environ, "JOB_USER", "queue", "own") == "own",
-        environment_bytes=int(_positive(environ, "ENVIRONMENT_CACHE_GIB", DEFAULT_ENVIRONMENT_GIB) * 2**30),
+        environment_bytes=_gib(environ, "ENVIRONMENT_CACHE_GIB", DEFAULT_ENVIRONMENT_GIB),
         environment_build_s=_positive(environ, "ENVIRONMENT_BUILD_MIN", DEFAULT_ENVIRONMENT_BUILD_MIN) * 60.0,
+        environment_build_memory_bytes=_gib(
+            environ, "ENVIRONMENT_BUILD_MEMORY_GIB", DEFAULT_ENVIRONMENT_BUILD_MEMORY_GIB
+        ),
+        environment_build_disk_bytes=_gib(environ, "ENVIRONMENT_BUILD_DISK_GIB", DEFAULT_ENVIRONMENT_BUILD_DISK_GIB),
     )

@@ -226,6 +226,8 @@ class AgentLoop:
             base=base,
             variables=settings_of(os.environ),
             timeout_s=config.environment_build_s,
+            memory_bytes=config.environment_build_memory_bytes,
+            disk_bytes=config.environment_build_disk_bytes,
             cache_bytes=config.environment_bytes,
             first_uid=first_uid,
         )

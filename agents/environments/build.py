@@ -17,10 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from agents.environments.measure import bytes_unshared, bytes_within
-from agents.environments.pins import entries, preferences, to_install
+from agents.environments.measure import bytes_resident, bytes_unshared, bytes_within
+from agents.environments.pins import entries, has_hashes, preferences, to_install
 from agents.environments.store import MADE, ORDER, STATE, state_json
-from agents.environments.uv import base_pins, ports_of, sentence_of
+from agents.environments.uv import base_pins, blames_file, ports_of, sentence_of
 from agents.files.atomic import open_directory, read_at, write_at
 from agents.host.job_paths import confinement_of
 from agents.host.launch_names import ATTEMPT_MARK
@@ -33,6 +33,7 @@ LOG = "build.log"
 LOG_BYTES = 8 * 2**20
 LARGEST_FILE_BYTES = 16 * 2**30
 TELL_EVERY_S = 0.5
+WEIGH_EVERY_S = 2.0
 # Packages of one call of uv: it fetches them at the same time, and what is done can be counted between two calls.
 BATCH = 4
 READS_AT_ONCE = 4  # of output, before the time is looked at again: what is built may print without an end
@@ -43,7 +44,15 @@ BASE_FILE = "clusterweb-base.pth"
 
 
 class BuildFailed(Exception):
-    """The environment cannot be built; the text is for the owner of the job."""
+    """The environment cannot be built; the text is for the owner of the job.
+
+    Attributes:
+        is_passing: The files are not to blame, so that a later try may succeed.
+    """
+
+    def __init__(self, detail: str, *, is_passing: bool = True) -> None:
+        super().__init__(detail)
+        self.is_passing = is_passing
 
 
 class Build:
@@ -54,7 +63,8 @@ class Build:
         self._uid: int | None = order["uid"]
         self._venv, self._work = path / "venv", path / "work"
         self._cache = Path(order["cache"])
-        self._began_s = self._told_s = time.monotonic()
+        self._began_s = self._told_s = self._weighed_s = time.monotonic()
+        self._cached_before = bytes_unshared(self._cache)
         self._log_fd = os.open(path / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._tail: deque[str] = deque(maxlen=200)
         self._report = EnvironmentReport(digest=order["digest"], ask=order["ask"], state="building")
@@ -65,7 +75,7 @@ class Build:
             self._folders()
             self._steps()
         except BuildFailed as error:
-            self._end(state="failed", detail=str(error))
+            self._end(state="failed", detail=str(error), is_passing=error.is_passing)
         except StartFailed as error:
             self._end(state="failed", detail=f"uv could not be started: {error.detail}")
         except OSError as error:
@@ -87,6 +97,10 @@ class Build:
         if order["kind"] == "lock":
             emits = ("--quiet", "--no-dev", "--no-emit-workspace", "--no-emit-local", "--no-header", "--no-annotate")
             self._uv("export", "--frozen", *emits, "--python", python, "--output-file", str(resolved))
+        elif has_hashes(order["files"]["requirements.txt"]):
+            # What is not pinned to a hash is refused here, dependencies included; nothing is resolved anew.
+            self._uv("pip", "install", "--dry-run", "--require-hashes", "--python", python, "-r", "requirements.txt")
+            self._lay("resolved.txt", order["files"]["requirements.txt"])
         else:
             self._lay("resolved.txt", preferences(base))
             plain = ("--no-header", "--no-annotate", "--python", python, "--quiet", "--output-file", str(resolved))
@@ -156,7 +170,8 @@ class Build:
             signal_tree(os.getpid(), signal.SIGKILL)
         if status != 0:
             code = os.waitstatus_to_exitcode(status)
-            raise BuildFailed(sentence_of(lines) or f"uv ended with exit code {code}.")
+            sentence = sentence_of(lines) or f"uv ended with exit code {code}."
+            raise BuildFailed(sentence, is_passing=not blames_file(lines))
 
     def _plan(self, argv: Sequence[str], *, work_fd: int, output_fd: int) -> ChildPlan:
         own = tuple(os.path.realpath(path) for path in (self._venv, self._work, self._cache))
@@ -190,13 +205,17 @@ class Build:
     def _follow(self, pid: int, read_fd: int, lines: list[str]) -> int:
         """Take the output of a command into the log until it ends; return its wait status."""
         os.set_blocking(read_fd, False)
-        rest = b""
+        rest, open_fds = b"", [read_fd]
         while True:
             ended, status = _waited(pid)
-            select.select([read_fd], [], [], 0.0 if ended else TELL_EVERY_S / 2)
+            select.select(open_fds, [], [], 0.0 if ended else TELL_EVERY_S / 2)
             with contextlib.suppress(BlockingIOError):
                 for _ in range(READS_AT_ONCE):
-                    *whole, rest = (rest + os.read(read_fd, 65536)).split(b"\n")
+                    chunk = os.read(read_fd, 65536)
+                    if not chunk:  # closed by a process that goes on: it would be ready to be read for ever
+                        open_fds = []
+                        break
+                    *whole, rest = (rest + chunk).split(b"\n")
                     for line in whole:
                         lines.append(line.decode(errors="replace"))
                         self._say(lines[-1])
@@ -210,8 +229,28 @@ class Build:
             if time.monotonic() - self._began_s > self._order["timeout_s"]:
                 signal_tree(os.getpid(), signal.SIGKILL)
                 raise BuildFailed(f"The build was ended: it took longer than {self._order['timeout_s'] / 60:g} min.")
+            self._refuse_too_much()
             if time.monotonic() - self._told_s > TELL_EVERY_S:
                 self._tell()
+
+    def _refuse_too_much(self) -> None:
+        """End the build where it takes more than the admin lets one take; its files are to blame."""
+        now_s = time.monotonic()
+        if now_s < self._weighed_s:
+            return
+        memory, disk = self._order["memory_bytes"], self._order["disk_bytes"]
+        cached = bytes_unshared(self._cache) - self._cached_before
+        for what, used, most, setting in (
+            ("memory", bytes_resident(os.getpid()), memory, "ENVIRONMENT_BUILD_MEMORY_GIB"),
+            ("disk", bytes_within(self._venv) + bytes_within(self._work) + cached, disk, "ENVIRONMENT_BUILD_DISK_GIB"),
+        ):
+            if used > most:
+                signal_tree(os.getpid(), signal.SIGKILL)
+                least = f"more than {most / 2**30:.3g} GiB of {what}"
+                detail = f"The build was ended: it took {least}. An admin of the servers sets {setting}."
+                raise BuildFailed(detail, is_passing=False)
+        # Looking through many files takes its time: no more than a tenth of it goes there.
+        self._weighed_s = time.monotonic() + max(WEIGH_EVERY_S, 10 * (time.monotonic() - now_s))
 
     # What is told
 
@@ -228,10 +267,10 @@ class Build:
         self._report = replace(self._report, build_s=round(self._told_s - self._began_s, 3), tail=tail)
         write_at(self._fd, name, json.dumps(state_json(self._report)).encode(), durable=durable)
 
-    def _end(self, *, state: str, detail: str = "") -> None:
+    def _end(self, *, state: str, detail: str = "", is_passing: bool = True) -> None:
         if state == "failed":
             self._say(detail)
-            self._report = replace(self._report, state="failed", detail=detail[:300])
+            self._report = replace(self._report, state="failed", detail=detail[:300], is_passing=is_passing)
             with contextlib.suppress(OSError):
                 self._tell()
             return

@@ -43,6 +43,7 @@ class BuildSettings:
         base: Folder of that Python's packages, which jobs see behind their own.
         variables: The admin's settings for uv.
         timeout_s: Most that one build may take, seconds.
+        memory_bytes, disk_bytes: Most that one build may take of each.
         cache_bytes: Most bytes of all environments; those in use are never removed for it.
         first_uid: User of the jobs of queue 0; None where jobs run as the agent's own user.
     """
@@ -52,6 +53,8 @@ class BuildSettings:
     base: str
     variables: Mapping[str, str]
     timeout_s: float
+    memory_bytes: int
+    disk_bytes: int
     cache_bytes: int
     first_uid: int | None
 
@@ -139,7 +142,8 @@ class Keeper:
         try:
             if starts > MOST_STARTS and found is not None:
                 self._store.fail(found, f"The build was killed {MOST_STARTS} times.")
-                return replace(report, state="failed", detail=f"The build was killed {MOST_STARTS} times.")
+                detail = f"The build was killed {MOST_STARTS} times."
+                return replace(report, state="failed", detail=detail, is_passing=True)
             if found is not None:
                 self._builders.end_all(name)  # what a builder that was killed left behind
             self._store.prepare(self._order(wanted, starts=starts), name=name)
@@ -166,6 +170,8 @@ class Keeper:
             "base": settings.base,
             "settings": dict(settings.variables),
             "timeout_s": settings.timeout_s,
+            "memory_bytes": settings.memory_bytes,
+            "disk_bytes": settings.disk_bytes,
         }
 
     def _spawn(self, name: str) -> None:

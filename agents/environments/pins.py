@@ -22,6 +22,11 @@ def entries(resolved: str) -> list[str]:
     return [line.replace("\\\0", "\\\n") for line in lines if line and not line.startswith(("#", "-"))]
 
 
+def has_hashes(requirements: str) -> bool:
+    """Return whether a list gives hashes: then nothing else may be installed."""
+    return any("--hash" in entry for entry in entries(requirements))
+
+
 def pin_of(entry: str) -> tuple[str, str] | None:
     """Return name and version of ``name==version``; None for any other requirement."""
     name = _NAME.match(entry)

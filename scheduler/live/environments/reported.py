@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import F
 
 from agents.protocol.environments import EnvironmentReport
 from scheduler.core.model.lifecycle import JobState
@@ -15,6 +16,7 @@ from scheduler.models import Environment, Job, ServerEnvironment
 from scheduler.models.server import EnvironmentState
 from scheduler.notify import request_round, touch_job
 
+MOST_FAULTS = 1_000  # that are counted
 TOUCHED_MOST = 50  # jobs whose live pages one report wakes
 
 
@@ -59,6 +61,7 @@ def _take(row: ServerEnvironment, said: EnvironmentReport, *, at: datetime) -> b
         "tail": said.tail,
         "num_bytes": said.num_bytes,
         "build_s": said.build_s,
+        "is_passing": said.is_passing,
     }
     if row.pk is not None and all(getattr(row, name) == value for name, value in columns.items()):
         return False
@@ -66,6 +69,8 @@ def _take(row: ServerEnvironment, said: EnvironmentReport, *, at: datetime) -> b
         row.changed_at = at
         if said.state in ("ready", "failed"):
             request_round("environment")
+            faults = F("faults") + 1 if said.is_passing else 0
+            Environment.objects.filter(pk=row.environment_id, faults__lt=MOST_FAULTS).update(faults=faults)
     for name, value in columns.items():
         setattr(row, name, value)
     row.save()

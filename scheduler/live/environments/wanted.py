@@ -9,7 +9,7 @@ for it. While none is being built and the job still waits for one with room, one
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db import transaction
 from django.db.models import Count, Q, Sum
@@ -19,12 +19,11 @@ from scheduler.core.model.plan import WaitReason
 from scheduler.live.steps import for_each
 from scheduler.models import Job, Lease, Server, ServerEnvironment
 from scheduler.models.server import EnvironmentState, ServerState
+from scheduler.selectors.cluster.environments import tried_again_after
 from scheduler.services.jobs.state import job_transition
 
 # In these states an environment is on its way to jobs.
 COMING = frozenset({EnvironmentState.ASKED, EnvironmentState.WAITING, EnvironmentState.BUILDING})
-# What failed is forgotten after so long, where jobs that have run still wait for it.
-TRIED_AGAIN_AFTER = timedelta(minutes=10)
 NEEDS_NONE = sorted(TERMINAL | {JobState.SUSPENDED})
 
 
@@ -75,19 +74,22 @@ def environments_step(*, barred: Callable[[], Iterable[tuple[int, int]]], at: da
 
 
 def _failed_end(*, at: datetime) -> None:
-    """End the jobs that never ran and whose environment could not be built on any server; none is retried.
+    """End the jobs that never ran and whose environment cannot be built on any server; none is retried.
 
-    A job that has run has work to lose, and its environment could be built once: it waits, and a new try is made.
+    A job that has run has work to lose, and its environment could be built once: it waits, and a new try is made. So
+    does every job while no server found its files to blame: an index that does not answer, a full disk.
     """
     failed = ServerEnvironment.objects.filter(state=EnvironmentState.FAILED, is_wanted=True).order_by("pk")
-    for row in failed.select_related("server"):
+    for row in failed.select_related("server", "environment"):
         others = ServerEnvironment.objects.filter(environment=row.environment_id, is_wanted=True)
         if others.exclude(state=EnvironmentState.FAILED).exists():
             continue
+        if at >= row.changed_at + tried_again_after(row):
+            row.delete()
+        if row.is_passing:
+            continue
         jobs = Job.objects.filter(environment=row.environment_id, state=JobState.QUEUED).order_by("number")
         for_each(list(jobs.filter(attempts=None)), lambda job, row=row: _fail(job, row, at=at))  # type: ignore[misc]
-        if row.changed_at <= at - TRIED_AGAIN_AFTER:
-            row.delete()
 
 
 def _fail(job: Job, row: ServerEnvironment, *, at: datetime) -> None:

@@ -1,5 +1,6 @@
 """How the Python environment of a job stands: where it is built, how far that is, which jobs wait for it."""
 
+from datetime import timedelta
 from typing import Annotated, TypedDict
 
 from scheduler.core.model.lifecycle import EndCause, JobState
@@ -10,6 +11,10 @@ from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access
 
 MOST_WAITING = 20
+# When a failed build is forgotten, and so tried again where jobs still wait: by its files' fault after so long ...
+TRIED_AGAIN_AFTER = timedelta(minutes=10)
+# ... by a fault that may pass after these, the last of them for all that follow.
+BACK_OFF = (timedelta(minutes=1), timedelta(minutes=2), timedelta(minutes=5), timedelta(minutes=10))
 
 
 class BuildRow(TypedDict):
@@ -24,6 +29,7 @@ class BuildRow(TypedDict):
     done: Annotated[int | None, "Packages that are installed."]
     total: Annotated[int | None, "Packages that it will have; null while they are not resolved."]
     detail: Annotated[str, "What it waits for, or why it failed."]
+    again_at: Annotated[Moment | None, "When a build is tried again that failed by no fault of its files."]
     build_s: Annotated[float, "How long the build took, or takes so far, seconds."]
     num_bytes: Annotated[int, "Of its files, once it is ready."]
 
@@ -45,7 +51,11 @@ def environment_row(job: Job, access: Access) -> EnvironmentRow | None:
     environment = job.environment
     if environment is None:
         return None
-    places = ServerEnvironment.objects.filter(environment=environment).select_related("server").order_by("-pk")
+    places = (
+        ServerEnvironment.objects.filter(environment=environment)
+        .select_related("server", "environment")
+        .order_by("-pk")
+    )
     rows = list(places)
     waiting = access.jobs().filter(environment=environment, state=JobState.QUEUED).order_by("number")
     logs = [row.tail for row in rows if row.tail and row.state != EnvironmentState.READY]
@@ -61,6 +71,13 @@ def environment_row(job: Job, access: Access) -> EnvironmentRow | None:
     }
 
 
+def tried_again_after(row: ServerEnvironment) -> timedelta:
+    """Return how long a server is not asked again for a build that failed; its environment is read with it."""
+    if not row.is_passing:
+        return TRIED_AGAIN_AFTER
+    return BACK_OFF[min(max(row.environment.faults, 1), len(BACK_OFF)) - 1]
+
+
 def _build(row: ServerEnvironment) -> BuildRow:
     return {
         "server_id": row.server_id,
@@ -72,6 +89,7 @@ def _build(row: ServerEnvironment) -> BuildRow:
         "done": row.done,
         "total": row.total,
         "detail": row.detail,
+        "again_at": iso(row.changed_at + tried_again_after(row)) if row.is_passing else None,
         "build_s": row.build_s,
         "num_bytes": row.num_bytes,
     }

@@ -27,7 +27,9 @@ def environment_of(spec: JobSpec, queue: Queue, *, at: datetime) -> Environment 
         raise SpecInvalid([FieldError(pointer="/python", code=refused.code, detail=refused.detail)]) from None
     kind = "lock" if python.lock else "requirements"
     digest = hashlib.sha256(json.dumps([queue.pk, kind, sorted(files.items())]).encode()).hexdigest()
-    row, _ = Environment.objects.get_or_create(
-        pk=digest, defaults={"queue": queue, "kind": kind, "files": files, "source": python.source, "created_at": at}
-    )
+    made_of = {"queue": queue, "kind": kind, "files": files, "source": python.source}
+    row, _ = Environment.objects.get_or_create(pk=digest, defaults={**made_of, "created_at": at, "used_at": at})
+    if row.used_at < at:
+        row.used_at = at
+        row.save(update_fields=["used_at"])
     return row

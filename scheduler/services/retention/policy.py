@@ -8,15 +8,16 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.contrib.sessions.models import Session
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from scheduler.models import Event, IdempotencyKey, Job, Round, Scenario, ShadowScore, Trial, UsageHour
+from scheduler.models import Environment, Event, IdempotencyKey, Job, Round, Scenario, ShadowScore, Trial, UsageHour
 from scheduler.models.job import ENDED
 from scheduler.models.scenario import SCENARIO_OPEN
 from scheduler.services.code.collect import code_unneeded
 
 IDEMPOTENCY_KEYS = timedelta(days=1)
 SENT_FOLDERS = timedelta(days=30)
+ENVIRONMENTS = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +145,16 @@ def policy() -> tuple[Kept, ...]:
             rows=code_unneeded(),
             age="used_at",
             note="from the last submit on, and as long as a job needs them; with contents that no other folder holds",
+        ),
+        Kept(
+            name="environments",
+            title="Python environments",
+            days=ENVIRONMENTS.days,
+            setting="",
+            rows=Environment.objects.filter(~Exists(Job.objects.filter(environment=OuterRef("pk")))),
+            age="used_at",
+            note="what they are made of, once no job that names them is left; what servers built goes when their cache "
+            "is full",
         ),
         Kept(
             name="sessions",

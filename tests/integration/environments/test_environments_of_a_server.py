@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -185,6 +186,69 @@ class TestFailure:
         assert failed.state == "failed"
         assert "nosuchthing was not found" in failed.detail
         assert "nosuchthing" in failed.tail
+        assert not failed.is_passing
+
+    def test_an_index_that_does_not_answer_is_no_fault_of_the_files(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))  # nothing listens
+            monkeypatch.setenv("UV_DEFAULT_INDEX", f"http://127.0.0.1:{closed.getsockname()[1]}/simple")
+            monkeypatch.setenv("UV_HTTP_TIMEOUT", "5")
+            server = AgentServer(tmp_path)
+            server.start()
+            server.send()
+            try:
+                asks = asked("smallthing\n")
+                server.want(asks)
+                failed = server.wait_environment(asks, "failed", "ready")
+            finally:
+                server.end()
+        assert (failed.state, failed.is_passing) == ("failed", True), failed
+
+    def test_what_has_no_hash_is_refused_where_others_have_one(self, server: AgentServer, index: Index) -> None:
+        index.wheel("smallthing", "1", needs=("smallerthing",))
+        index.wheel("smallerthing", "2")
+        small, smaller = (
+            f"{name}=={number} \\\n    --hash=sha256:{index.sha256(name, number)}\n"
+            for name, number in (("smallthing", "1"), ("smallerthing", "2"))
+        )
+        wrong = f"smallthing==1 --hash=sha256:{'0' * 64}\n{smaller}"
+        whole, half, other = asked(small + smaller), asked(small), asked(wrong)
+        server.want(whole, half, other)
+
+        ready = server.wait_environment(whole, "ready", "failed")
+        assert (ready.state, ready.total) == ("ready", 2), ready
+        refused = server.wait_environment(half, "failed", "ready")
+        assert "Hash-checking is required" in refused.detail
+        assert "smallerthing" in refused.detail
+        assert not refused.is_passing
+        assert not server.wait_environment(other, "failed").is_passing
+
+    @pytest.mark.parametrize(
+        ("does", "what"),
+        [("x = b'x' * 2**28", "memory"), ("open('x', 'wb').write(b'x' * 2**28)", "disk")],
+    )
+    def test_a_build_that_takes_too_much_is_ended_by_its_own_fault(
+        self, tmp_path: Path, index: Index, does: str, what: str
+    ) -> None:
+        index.built("greedything", "1", build=f"import time\n{does}\ntime.sleep(3600)")
+        server = AgentServer(tmp_path)
+        most = (
+            {"environment_build_memory_bytes": 2**27} if what == "memory" else {"environment_build_disk_bytes": 2**27}
+        )
+        server.config = replace(server.config, **most)  # type: ignore[arg-type]  # numbers by name
+        server.start()
+        server.send()
+        try:
+            asks = asked("greedything\n")
+            server.want(asks)
+            failed = server.wait_environment(asks, "failed", "ready")
+            assert f"it took more than 0.125 GiB of {what}" in failed.detail
+            assert not failed.is_passing
+            wait_for("its processes to end", lambda: not marked(builds(server)[0].parent.name))
+        finally:
+            server.end()
 
     def test_a_failed_build_is_tried_anew_only_when_it_is_asked_for_anew(
         self, server: AgentServer, index: Index
@@ -279,7 +343,9 @@ class TestInterrupted:
         wait_for("the build", lambda: begun(gate))
         assert server.loop is not None
         server.loop._processes.end_all(builds(server)[0].parent.name)
-        assert "killed" in server.wait_environment(asks, "failed").detail
+        failed = server.wait_environment(asks, "failed")
+        assert "killed" in failed.detail
+        assert failed.is_passing
 
     def test_it_ends_when_the_product_is_stopped(self, server: AgentServer, gate: Path) -> None:
         asks = asked("gatething\n")

@@ -54,6 +54,11 @@ def test_page_counts_packages_and_says_which_jobs_wait_for_the_same_build(world:
     assert " + timm==1.0.11 <b>" in page.text
     assert "requirements.txt e71b520" in page.text
     assert "server-01" in page.text
+    logs = world.browser("member").open(f"/jobs/J-{second.number}/logs")
+    assert "Build log" in logs.text
+    assert " + timm==1.0.11 <b>" in logs.text
+    plain = world.browser("member").open(f"/jobs/J-{job_in(world, JobState.RUNNING).number}/logs")
+    assert "Build log" not in plain.text
     other = world.browser("member").open(f"/jobs/J-{first.number}")
     assert "asked for the same environment" not in other.text
 
@@ -75,6 +80,25 @@ def test_without_a_count_there_is_no_bar(world: World, columns: dict[str, Any], 
     assert "Nothing yet." in page.text
 
 
+def test_a_fault_that_may_pass_is_shown_with_the_time_of_the_next_try(world: World) -> None:
+    environment = environment_make(
+        world,
+        state=EnvironmentState.FAILED,
+        is_passing=True,
+        detail="error sending request for url",
+        tail="Caused by: dns error",
+        changed_at=datetime.now(UTC) - timedelta(seconds=10),
+    )
+    job = preparing(world, environment)
+    browser = world.browser("member")
+    page = browser.open(f"/jobs/J-{job.number}")
+    assert "Its environment could not be built on server-01 yet; that is tried again" in page.text
+    assert "On server-01 error sending request for url Tried again in" in page.text
+    assert "Caused by: dns error" in page.text
+    build = browser.client.get(f"/api/v1/jobs/{job.pk}").json()["environment"]["builds"][0]
+    assert build["again_at"] > build["changed_at"]
+
+
 def test_a_job_that_failed_by_it_shows_the_words_of_uv_and_the_log(world: World) -> None:
     sentence = "Because nosuchthing was not found, your requirements are unsatisfiable."
     job = preparing(world, environment_make(world))
@@ -93,6 +117,7 @@ def test_a_job_that_failed_by_it_shows_the_words_of_uv_and_the_log(world: World)
     assert "error: nosuchthing" in page.text
     for tab in ("/events", "/why", "/logs", "/attempts"):
         assert browser.open(f"/jobs/J-{job.number}{tab}").status == 200
+    assert "error: nosuchthing" in browser.open(f"/jobs/J-{job.number}/logs").text
     assert sentence in browser.open(f"/jobs/J-{job.number}/events").text
 
 

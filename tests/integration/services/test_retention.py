@@ -15,6 +15,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import (
     Attempt,
     Configuration,
+    Environment,
     Event,
     Experiment,
     IdempotencyKey,
@@ -24,6 +25,7 @@ from scheduler.models import (
     LeaseGpu,
     Round,
     Scenario,
+    ServerEnvironment,
     Trial,
     UsageHour,
 )
@@ -206,6 +208,24 @@ def test_each_kind_goes_by_its_own_age(db: None, settings: LazySettings, monkeyp
     assert Event.objects.exclude(request_id="").count() == 4
     assert set(Scenario.objects.values_list("pk", flat=True)) == {"new", "open"}
     assert Trial.objects.get().place == 1
+
+
+def test_environments_go_when_no_job_is_left_that_names_them(db: None) -> None:
+    """What a server has of one goes from the list with it; one that was asked for lately stays."""
+    queue, server = factories.queue_make("vision"), factories.server_make("gpu-1")
+    made = {"queue": queue, "kind": "requirements", "source": "r.txt", "files": {"r.txt": "a"}, "created_at": OLD}
+    rows = {
+        name: Environment.objects.create(pk=name * 64, used_at=LATELY if name == "c" else OLD, **made) for name in "abc"
+    }
+    job = factories.job_make(queue, state=JobState.QUEUED)
+    Job.objects.filter(pk=job.pk).update(environment=rows["b"])
+    ServerEnvironment.objects.create(environment=rows["a"], server=server, asked_at=OLD, changed_at=OLD)
+
+    gone = old_rows_remove(at=AT, go_on=always)
+
+    assert gone["environments"] == 2  # with what the server has
+    assert set(Environment.objects.values_list("pk", flat=True)) == {"b" * 64, "c" * 64}
+    assert not ServerEnvironment.objects.exists()
 
 
 def test_hours_of_removed_leases_count_in_proportion_at_the_edges(db: None) -> None:

@@ -43,8 +43,8 @@ class FakeEnvironments:
             if report.state == "building":
                 self.kept[digest] = replace(report, state="ready", done=3, num_bytes=4096, build_s=71.0, tail="")
 
-    def fail(self, sentence: str) -> None:
-        """Let all builds end with what uv says."""
+    def fail(self, sentence: str, *, is_passing: bool = False) -> None:
+        """Let all builds end with what uv says, or with a fault that may pass."""
         for digest, report in self.kept.items():
             if report.state == "building":
-                self.kept[digest] = replace(report, state="failed", detail=sentence)
+                self.kept[digest] = replace(report, state="failed", detail=sentence, is_passing=is_passing)

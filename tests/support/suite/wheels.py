@@ -36,6 +36,10 @@ class Index:
             for path, text in files.items():
                 wheel.writestr(path, text)
 
+    def sha256(self, name: str, version: str) -> str:
+        """Return the hash of a wheel in hexadecimal digits."""
+        return hashlib.sha256((self.folder / f"{name}-{version}-py3-none-any.whl").read_bytes()).hexdigest()
+
     def built(self, name: str, version: str, *, build: str) -> None:
         """Add a source package whose build runs some code first: a backend of its own that needs no other package."""
         backend = f"""

@@ -67,7 +67,7 @@ def preparing_of(subject: Subject) -> Preparing | None:
         steps=steps,
         steps_title=f"{number(done)} of {counted(len(steps), 'step')} done",
         log=log_lines(environment),
-        pairs=_pairs(environment, build),
+        pairs=[*_broken(subject, environment), *_pairs(environment, build)],
     )
 
 
@@ -86,6 +86,9 @@ def log_lines(environment: EnvironmentRow) -> list[str]:
 
 def _title(environment: EnvironmentRow, build: BuildRow | None) -> str:
     """Return the finding: what the build does now."""
+    broken = next((one for one in environment["builds"] if one["again_at"]), None)
+    if build is None and broken is not None:
+        return f"Its environment could not be built on {broken['server']} yet; that is tried again"
     if build is None:
         return "No server that could take it can build its environment"
     if build["state"] == "asked":
@@ -131,6 +134,17 @@ def _steps(subject: Subject, environment: EnvironmentRow, build: BuildRow | None
     shown = command if len(command) <= COMMAND_CHARS else f"{command[:COMMAND_CHARS]}…"
     steps.append(Step(state="later", title="Its command starts", sub=shown))
     return steps
+
+
+def _broken(subject: Subject, environment: EnvironmentRow) -> list[tuple[str, str]]:
+    """Return what broke on the way on each server, and when that is tried again."""
+    found = []
+    for one in environment["builds"]:
+        again = subject.time(one["again_at"])
+        if again is not None:
+            left_s = max(0.0, (again - subject.at).total_seconds())
+            found += [(f"On {one['server']}", one["detail"]), ("Tried again", f"in {duration(whole_s(left_s))}")]
+    return found
 
 
 def _pairs(environment: EnvironmentRow, build: BuildRow | None) -> list[tuple[str, str]]:

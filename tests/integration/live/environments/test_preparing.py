@@ -15,10 +15,12 @@ from scheduler.core.spec.limits import ENVIRONMENT_FILE_BYTES
 from scheduler.core.spec.spec import JobSpec
 from scheduler.live import engine
 from scheduler.live.environments.reported import environments_take
-from scheduler.live.environments.wanted import TRIED_AGAIN_AFTER
 from scheduler.live.rounds.desired import _environments
 from scheduler.models import Environment, Event, Job, ServerEnvironment
 from scheduler.models.server import EnvironmentState
+from scheduler.selectors.cluster.environments import BACK_OFF, TRIED_AGAIN_AFTER, environment_row
+from scheduler.selectors.times import iso
+from scheduler.selectors.visibility import access_of
 from scheduler.services.environments.files import environment_errors
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_suspend
 from scheduler.services.jobs.change import job_change
@@ -135,6 +137,43 @@ def test_a_job_that_has_run_outlives_a_build_that_fails(world: World) -> None:
         world.pass_time(1, silent=("gpu-1",))
     assert world.state(job) == JobState.RUNNING
     assert world.agent_of(job).name == "gpu-2"
+
+
+def test_a_fault_that_may_pass_ends_no_job_and_is_tried_again_after_longer_and_longer(world: World) -> None:
+    """An index that is down for a while costs a job that never ran its time alone; its page says what broke."""
+    _, builds = server(world, "gpu-1")
+    job = submit(world)
+    taken = []
+    for number, after in enumerate((*BACK_OFF, BACK_OFF[-1]), start=1):
+        world.until(lambda number=number: len(builds.started) == number, within_s=1_000)  # type: ignore[misc]
+        builds.fail("error sending request for url", is_passing=True)
+        world.until(lambda: ServerEnvironment.objects.filter(state=EnvironmentState.FAILED).exists())
+        row = environment_row(Job.objects.get(pk=job.pk), access_of(job.owner))
+        assert row is not None
+        [build] = row["builds"]
+        taken.append(build["again_at"])
+        assert build["detail"] == "error sending request for url"
+        assert world.state(job) == JobState.QUEUED
+        begun = ServerEnvironment.objects.get().changed_at
+        assert build["again_at"] == iso(begun + after)
+    world.until(lambda: len(builds.started) == len(taken) + 1, within_s=1_000)
+    builds.finish()
+    world.until_state(job, JobState.RUNNING)
+    assert Environment.objects.get().faults == 0
+
+
+def test_another_server_is_asked_at_once_after_a_fault_that_may_pass(world: World) -> None:
+    """And where that one says that the files are to blame, the job ends by its words."""
+    _, first = server(world, "gpu-1", slots=4)
+    _, second = server(world, "gpu-2")
+    job = submit(world, "nosuchthing\n")
+    world.until(lambda: bool(first.started))
+    first.fail("No space left on device", is_passing=True)
+    world.until(lambda: bool(second.started))
+    assert world.state(job) == JobState.QUEUED
+    second.fail(SENTENCE)
+    world.until_state(job, JobState.FAILED)
+    assert Job.objects.get(pk=job.pk).end_detail == SENTENCE
 
 
 def test_another_server_is_asked_when_those_that_have_it_are_full(world: World) -> None:

@@ -9,7 +9,7 @@ import pytest
 from agents.environments.keeper import BuildSettings, Keeper
 from agents.environments.pins import entries, pin_of, preferences, to_install
 from agents.environments.store import MADE, ORDER, EnvironmentStore, state_json
-from agents.environments.uv import ports_of, sentence_of, settings_of, tag_of
+from agents.environments.uv import blames_file, ports_of, sentence_of, settings_of, tag_of
 from agents.host.process import HostProcesses
 from agents.protocol.environments import (
     MOST_ENVIRONMENTS,
@@ -23,6 +23,8 @@ from agents.protocol.messages import DesiredState
 from agents.protocol.ports import SpawnRequest
 
 DIGEST = "a" * 64
+NONE = "  x No solution found when resolving dependencies:\n  : Because"
+FETCH = "error: Failed to fetch: `https://x/a.whl`\n  Caused by"
 RESOLVED = """# made by uv
 Einops==0.8.1 \\
     --hash=sha256:aa \\
@@ -118,6 +120,56 @@ def test_messages_of_the_release_before_have_no_environments() -> None:
     assert DesiredState.parse(desired.to_json()) == desired
 
 
+def test_a_report_of_the_release_before_blames_the_files() -> None:
+    """It says nothing of whose fault a failure is; then jobs end, as they did."""
+    said = state_json(EnvironmentReport(digest=DIGEST, state="failed", is_passing=True))
+    assert EnvironmentReport.parse(said).is_passing
+    del said["is_passing"]
+    assert not EnvironmentReport.parse(said).is_passing
+
+
+@pytest.mark.parametrize(
+    ("said", "is_of_file"),
+    [
+        (
+            "  x No solution found when resolving dependencies:\n  : Because a was not found in the package registry",
+            True,
+        ),
+        (f"{NONE} there is no version of a==9", True),
+        ("error: Couldn't parse requirement in `requirements.txt` at position 0", True),
+        ("  x Failed to build `a==1`\n  : The build backend returned an error", True),
+        ("  x Failed to download `a==1`\n  : Hash mismatch for `a==1`", True),
+        (
+            "error: Failed to fetch: `https://x/a.whl`\n  Caused by: HTTP status client error (404 Not Found) for url",
+            True,
+        ),
+        (
+            "error: Failed to fetch: `https://x/simple/a/`\n  Caused by: Request failed after 3 retries\n"
+            "  Caused by: error sending request for url (https://x/simple/a/)\n  Caused by: client error (Connect)\n"
+            "  Caused by: dns error: failed to lookup address information",
+            False,
+        ),
+        (
+            "error: Failed to fetch: `https://x/a/`\n  Caused by: HTTP status server error (503 Service Unavailable)",
+            False,
+        ),
+        (
+            f"{NONE} a was not found in the package registry\n"
+            "  hint: An index URL (https://x) could not be queried (401 Unauthorized).",
+            False,
+        ),
+        ("  x Failed to build `a==1`\n  Caused by: No space left on device (os error 28)", False),
+        ("error: failed to write to file: No space left on device (os error 28)", False),
+        ("  x Failed to build `a==1`\n  Build backend failed with signal: 9 (SIGKILL)", False),
+        ("", False),
+        ("thread 'main' panicked at src/lib.rs", False),
+    ],
+)
+def test_only_the_words_of_uv_blame_the_files(said: str, is_of_file: bool) -> None:
+    """Whatever else goes wrong may pass; where both are said the index or the disk is to blame."""
+    assert blames_file(said.splitlines()) == is_of_file
+
+
 @pytest.mark.parametrize("changes", [{"state": "odd"}, {"digest": "x"}, {"build_s": -1}, {"tail": "x" * 4000}])
 def test_a_report_that_is_out_of_range_is_refused(changes: dict[str, object]) -> None:
     """As any other message."""
@@ -140,7 +192,17 @@ def test_a_server_that_keeps_more_than_a_report_holds_tells_the_wanted_and_the_n
         (folder / ORDER).write_text(json.dumps({"digest": digest, "ask": 1, "queue_id": 1, "starts": 1}))
         (folder / MADE).write_text(json.dumps(state_json(EnvironmentReport(digest=digest, state="ready"))))
         os.utime(folder / MADE, (used_s, used_s))
-    settings = BuildSettings(uv="", python="", base="", variables={}, timeout_s=1.0, cache_bytes=2**30, first_uid=None)
+    settings = BuildSettings(
+        uv="",
+        python="",
+        base="",
+        variables={},
+        timeout_s=1.0,
+        cache_bytes=2**30,
+        first_uid=None,
+        memory_bytes=1,
+        disk_bytes=1,
+    )
     keeper = Keeper(store, settings, builders=HostProcesses(), request=_nothing_is_built)
     wanted = EnvironmentWanted(digest=digests[0], ask=7, queue_id=1, kind="requirements")
 
