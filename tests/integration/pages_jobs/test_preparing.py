@@ -92,7 +92,7 @@ def test_a_fault_that_may_pass_is_shown_with_the_time_of_the_next_try(world: Wor
     job = preparing(world, environment)
     browser = world.browser("member")
     page = browser.open(f"/jobs/J-{job.number}")
-    assert "Its environment could not be built on server-01 yet; that is tried again" in page.text
+    assert "The build on server-01 broke and is tried again" in page.text
     assert "On server-01 error sending request for url Tried again in" in page.text
     assert "Caused by: dns error" in page.text
     build = browser.client.get(f"/api/v1/jobs/{job.pk}").json()["environment"]["builds"][0]

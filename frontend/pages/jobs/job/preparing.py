@@ -88,7 +88,7 @@ def _title(environment: EnvironmentRow, build: BuildRow | None) -> str:
     """Return the finding: what the build does now."""
     broken = next((one for one in environment["builds"] if one["again_at"]), None)
     if build is None and broken is not None:
-        return f"Its environment could not be built on {broken['server']} yet; that is tried again"
+        return f"The build on {broken['server']} broke and is tried again"
     if build is None:
         return "No server that could take it can build its environment"
     if build["state"] == "asked":
