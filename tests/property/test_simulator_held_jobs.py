@@ -20,7 +20,7 @@ from scheduler.simulator.replay.saving import States
 from scheduler.simulator.state.begun import Begun, jobs_of
 from scheduler.simulator.state.outcome import Outcome
 from tests.property.test_simulator_begun import known
-from tests.support.simulator.strategies import ServerRow, snapshot_of, snapshots
+from tests.support.simulator.strategies import JobRow, ServerRow, snapshot_of, snapshots
 from tests.support.suite.examples import tried
 
 # One for each planner of replays, and those with turns, shares and whole rounds.
@@ -137,7 +137,8 @@ def test_a_replay_of_a_snapshot_begins_with_the_live_round(
     others = [number for number in ids if number not in late]
     members = data.draw(st.lists(st.sampled_from(ids), unique=True)) if ids else []
     after = (After(jobs=(*late,), on=(others[0],)),) if late and others else ()
-    array = ArrayLimit(number=50, most=data.draw(st.integers(1, 3)), jobs=tuple(sorted(members)))
+    limit, outside = data.draw(st.integers(1, 3)), data.draw(st.integers(0, 3))
+    array = ArrayLimit(number=50, most=limit, outside=outside, jobs=tuple(sorted(members)))
     snapshot = replace(known(snapshot), arrays=(array,), after=after)
     policy, locality, mechanism = chosen
     config = build_config(policy=policy, locality=locality, mechanism=mechanism)
@@ -165,3 +166,26 @@ def test_a_replay_of_a_snapshot_begins_with_the_live_round(
         assert begin_s[row_of[number]] >= outcome.records.end_s[row_of[others[0]]]
     for row in held_rows(snapshot):
         assert begin_s[row] > snapshot.now_s
+
+
+def test_array_that_is_full_of_jobs_outside_the_snapshot_lets_none_in_at_once() -> None:
+    """Its one place is held by a job that pauses: the next one starts when a job like them has had time to end."""
+    jobs = [JobRow(remaining_s=600.0, arrival_s=0.0), JobRow(remaining_s=600.0, arrival_s=1.0)]
+    array = ArrayLimit(number=50, most=1, outside=1, jobs=(1, 2))
+    snapshot = replace(snapshot_of(jobs, [ServerRow()]), arrays=(array,))
+    remaining_s = snapshot.jobs.remaining_s
+    outcome = simulate(
+        Replay(
+            jobs_of(snapshot, remaining_s),
+            snapshot.servers,
+            snapshot.queues,
+            build_config(policy="fifo", mechanism="proportional"),
+            keep_stays=True,
+            begun=Begun(snapshot=snapshot, remaining_s=remaining_s),
+            check_every=1,
+        )
+    )
+
+    assert outcome.stays is not None
+    begin_s = dict(zip(outcome.stays.job.tolist(), outcome.stays.begin_s.tolist(), strict=True))
+    assert begin_s == {0: snapshot.now_s + 600.0, 1: snapshot.now_s + 1_200.0}

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.core.model.changes import grants_of
+from scheduler.core.model.plan import WaitReason
 from scheduler.core.model.tables import NO_ROW, FloatArray, Snapshot
 from scheduler.core.round.held_back import held_rows
 from scheduler.simulator.jobs import UNKNOWN, SimJob
@@ -71,7 +72,24 @@ class Begun:
             # What is left was stated at reference speed; the present one is what the job was seen to run at.
             columns.work_s[row] *= rate
             columns.set_rate(row, gpus=float(gpus), rate=rate)
-        world.restore(now_s, self.snapshot.held, [])
+        world.restore(now_s, self.snapshot.held, [], later=self._later())
+
+    def _later(self) -> list[tuple[float, int]]:
+        """Return when the first job of each array joins whose places are all taken by jobs outside the snapshot.
+
+        The replay does not see those end. It counts on one of them to take as long as the jobs of the array do.
+        """
+        snapshot, later = self.snapshot, []
+        jobs, held = snapshot.jobs, held_rows(snapshot)
+        row_of = {number: row for row, number in enumerate(jobs.job_id.tolist())}
+        for array in snapshot.arrays:
+            rows = [row_of[number] for number in array.jobs if number in row_of]
+            waiting = [row for row in rows if row in held and held[row][0] is WaitReason.ARRAY_LIMIT]
+            if array.outside < array.most or not waiting or jobs.running[rows].any():
+                continue
+            first = min(waiting, key=lambda row: (not np.isfinite(jobs.first_start_s[row]), row))
+            later.append((snapshot.now_s + max(_LEAST_S, float(np.median(self.remaining_s[rows]))), first))
+        return later
 
 
 def jobs_of(snapshot: Snapshot, remaining_s: FloatArray, names: Sequence[str] = ()) -> list[SimJob]:
@@ -82,7 +100,8 @@ def jobs_of(snapshot: Snapshot, remaining_s: FloatArray, names: Sequence[str] = 
     columns: list[list[Any]] = [getattr(jobs, name).tolist() for name in _KNOWN]  # Any: numbers of two types
     number: list[int] = jobs.job_id.tolist()
     after = {job: each.on for each in snapshot.after for job in each.jobs}
-    # Those at work outside the snapshot come back to it, which a replay does not see; none of them waits for ever.
+    # Those at work outside the snapshot end some time, which a replay does not see, so one place is left in any case:
+    # ``Begun`` says from when.
     array = {job: (each.number, max(1, each.most - each.outside)) for each in snapshot.arrays for job in each.jobs}
     return [
         SimJob(

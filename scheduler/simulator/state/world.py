@@ -105,11 +105,22 @@ class World:
         """Return the jobs that come back after a failure, and when."""
         return self._back
 
-    def restore(self, now_s: float, held: Placements, back: list[tuple[float, int]]) -> None:
-        """Take up a state whose columns are restored already."""
+    def restore(
+        self, now_s: float, held: Placements, back: list[tuple[float, int]], *, later: Sequence[tuple[float, int]] = ()
+    ) -> None:
+        """Take up a state whose columns are restored already.
+
+        ``later`` are jobs that have come, and join the line at a known time for which nothing in the replay stands.
+        """
         columns = self.columns
-        self.now_s, self._back = now_s, back
+        self.now_s, self._back = now_s, [*back, *later]
+        heapify(self._back)
         joined = columns.arrived | columns.ended | (columns.attempts > 0)
+        for _, row in later:
+            joined[row] = True
+            self._joined_active_s[row] = columns.count(now_s, 1)
+            if self._tally:
+                self._tally.held(row, WaitReason.ARRAY_LIMIT, now_s)
         self._to_come = [row for row in self._to_come if not joined[row]]
         if self._held:
             self._held.restore(
