@@ -28,7 +28,7 @@ class Costs(Protocol):
 
         Args:
             first: Whether it never ran before.
-            before_gpus: GPUs that it leaves in the same round; 0 when it waited.
+            before_gpus: GPUs on which it trains meanwhile; 0 when it waited, or was stopped and goes on elsewhere.
             num_gpus: GPUs that it begins on.
         """
 
@@ -285,7 +285,12 @@ class World:
                     tally.left(row, held[row], now_s)
             elif row in changes.stopped:  # it was only moved
                 columns.moves[row] += 1
-            self._start(row, seats, sum(seat[1] for seat in before[row]) if row in before else 0)
+            self._start(
+                row,
+                seats,
+                before_gpus=sum(seat[1] for seat in before[row]) if row in before else 0,
+                stopped=row in changes.stopped,
+            )
         for row, seats in changes.amended.items():
             columns.settle(row, now_s)
             self.seats[row] = seats
@@ -300,7 +305,7 @@ class World:
             self.columns.lent[list(rows)] = True
             self._lent = rows
 
-    def _start(self, row: int, seats: Grant, before_gpus: int) -> None:
+    def _start(self, row: int, seats: Grant, *, before_gpus: int, stopped: bool) -> None:
         columns, now_s = self.columns, self.now_s
         columns.settle(row, now_s)
         first = self._first_start_s[row] == math.inf
@@ -310,7 +315,9 @@ class World:
         if self._costs is not None or before_gpus:
             gpus = sum(seat[1] for seat in seats)
             if self._costs is not None:
-                pause_s = self._costs.pause_s(first=first, before_gpus=before_gpus, num_gpus=gpus)
+                # A moved job starts its workers anew, as one that waited: no old ones train meanwhile.
+                goes_on_gpus = 0 if stopped else before_gpus
+                pause_s = self._costs.pause_s(first=first, before_gpus=goes_on_gpus, num_gpus=gpus)
             if before_gpus and before_gpus != gpus:
                 columns.reconfigurations[row] += 1
         if first:

@@ -3,8 +3,13 @@
 import pytest
 
 from benchmarks.models.reconfigurations import Change, coalesced, thrashing_replay
+from scheduler.choices import build_config
 from scheduler.core.model.profile import scaling
+from scheduler.simulator.jobs import SimJob
+from scheduler.simulator.replay.engine import simulate
+from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.state.costs import Manager, ReconfigurationCosts
+from scheduler.simulator.study.cluster import Cluster, QueueSpec, ServerGroup, queue_table, server_table
 from tests.support.simulator.elastic import afs_profile
 
 VGG = afs_profile("vgg16-256")
@@ -109,3 +114,22 @@ def test_measured_costs_are_those_of_the_runtime() -> None:
     assert costs.manager == Manager.RESTART
     assert 0 < costs.switch_over_s(2) < costs.init_s
     assert costs.debounce_s == 1.0
+
+
+def test_moved_job_pays_its_start_up_as_one_that_resumes() -> None:
+    """A short gang takes its server, and it goes on elsewhere at once: its workers start anew."""
+    jobs = [
+        SimJob(arrival_s=0.0, num_gpus=2, run_s=50.0),
+        SimJob(arrival_s=0.0, num_gpus=2, run_s=1_000.0),
+        SimJob(arrival_s=100.0, num_gpus=4, run_s=10.0, max_servers=1),
+    ]
+    groups = tuple(ServerGroup(count=1, gpus=gpus, cpus=3.0 * gpus, memory_bytes=64e9) for gpus in (2, 4))
+    servers = server_table(Cluster(groups=groups, queues=(QueueSpec(name="all"),)))
+    config = build_config(policy="srtf", mechanism="proportional")
+    costs = ReconfigurationCosts(manager=Manager.CONCURRENT)
+    records = simulate(
+        Replay(jobs, servers, queue_table((QueueSpec(name="all"),), cluster_gpus=6), config, costs=costs)
+    ).records
+
+    assert records.moves.tolist() == [0, 1, 0]
+    assert records.end_s[1] == 1_000.0 + 30.0 + costs.switch_over_s(2)
