@@ -12,6 +12,7 @@ from scheduler.core.model.profile import Profile
 from scheduler.core.model.tables import FloatArray, IntArray
 from scheduler.core.operations.metrics import percentile
 from scheduler.core.round.config import SchedulerConfig
+from scheduler.policies.gittins import Gittins
 from scheduler.simulator.draws import Draws
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
@@ -185,14 +186,19 @@ def _against_yarn() -> list[Row]:
     for servers, gpus, num_jobs in ((15, 4, 1_000), (16, 8, 1_000)):
         total = servers * gpus
         jobs = _workload(total, num_jobs)
-        jct_h, wide = {}, np.array([job.num_gpus for job in jobs])
+        jct_h, waits_h, wide = {}, {}, np.array([job.num_gpus for job in jobs])
         for name, config in _arms().items():
-            jct_h[name] = _replay(config, jobs, servers=servers, gpus=gpus).jct_s / HOUR_S
+            records = _replay(config, jobs, servers=servers, gpus=gpus)
+            jct_h[name], waits_h[name] = records.jct_s / HOUR_S, records.queueing_s / HOUR_S
         setting = (
-            f"{num_jobs} jobs like Philly's, {SHORT:.0%} of them short, {total} GPUs, load {LOAD}, "
+            f"{num_jobs} jobs like Philly's, {SHORT:.0%} of them short, {total} GPUs, load {LOAD}, seed 0, "
             f"rounds of {ROUND_S:.0f} s, restarts cost {RESTART_S:.0f} s"
         )
-        found += _compared(jct_h, wide, setting, total)
+        service_gpu_s = np.array([job.num_gpus * job.run_s for job in jobs])
+        found += [
+            *_compared(jct_h, wide, setting, total),
+            _by_width(waits_h["2D-Gittins"], wide, service_gpu_s, setting, total),
+        ]
     return [*found, _against_slicing()]
 
 
@@ -233,6 +239,25 @@ def _compared(jct_h: Mapping[str, FloatArray], wide: IntArray, setting: str, tot
         )
     )
     return found
+
+
+def _by_width(waits_h: FloatArray, wide: IntArray, service_gpu_s: FloatArray, setting: str, total: int) -> Row:
+    """Return how long gangs wait under 2D-Gittins, and why wide ones wait longest."""
+    sizes = np.unique(wide).tolist()
+    below = service_gpu_s <= Gittins().queue_limits_gpu_s[0]
+    past = {size: (wide == size) & ~below for size in sizes}
+    least, most = sizes[0], sizes[-1]
+    return Row(
+        figure=f"{total} GPUs, 2D-Gittins, wait by GPUs of the gang",
+        published="",
+        ours="; ".join(f"{size}: {waits_h[wide == size].mean():.1f}" for size in sizes) + " h",
+        setting=setting,
+        note=f"no gang that stays in the first level waits ({waits_h[below].mean():.2f} h). "
+        f"{past[most].sum() / (wide == most).sum():.0%} of those of {most} GPUs use its GPU-seconds up, {most} times "
+        f"as soon, and {past[least].sum() / (wide == least).sum():.0%} of those of {least}. Past it they wait "
+        f"{waits_h[past[most]].mean():.1f} h, those of {least} {waits_h[past[least]].mean():.1f} h: each new job goes "
+        f"before them, and narrow ones take the GPUs that come free before {most} are free together",
+    )
 
 
 def _against_slicing() -> Row:
