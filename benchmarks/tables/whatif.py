@@ -54,7 +54,9 @@ def starts(parts: Parts) -> list[str]:
         *("told no p90", "by p50", "wait, median", "p90, median", "p50 is off by, median"),
     )
     rows = []
-    for _, part in sorted(parts.items()):
+    for name, part in sorted(parts.items()):
+        if name.startswith("week-"):
+            continue
         found = part["result"]
         covered = (found[f"{name}_frac"] for name in ("covered", "target_covered", "covered_as_simulated"))
         rows.append(
@@ -65,6 +67,26 @@ def starts(parts: Parts) -> list[str]:
             )
         )
     return [row(*head), "|---" * len(head) + "|", *rows, "", f"{_when(parts)}."]
+
+
+def weeks(parts: Parts) -> list[str]:
+    """Return coverage and error of each judged week, by the class of the wait and by the class of the median told."""
+    classes = ("minutes", "hours", "days")
+    head = ("week", "policy", "classed by", *(f"{name}: waits, by p90, p50 off by" for name in classes))
+    rows = []
+    of_weeks = {name: part for name, part in sorted(parts.items()) if name.startswith("week-")}
+    for name, part in of_weeks.items():
+        found = part["result"]
+        for by, told in (("by_wait", "the wait"), ("by_p50", "the p50 told")):
+            cells = [_class(one) for one in found[by].values()]
+            rows.append(row(f"{name[5]}, all {found['covered_frac']:.0%}", found["policy"], told, *cells))
+    return [row(*head), "|---" * len(head) + "|", *rows, "", f"{_when(of_weeks)}."]
+
+
+def _class(found: dict[str, Any]) -> str:
+    if not found["waits"]:
+        return "none"
+    return f"{found['waits']}, {found['covered_frac']:.0%}, {_hours(found['median_error_s'])}"
 
 
 def _hours(seconds: float | None) -> str:
@@ -89,10 +111,11 @@ def write(page: Path, name: str, lines: Iterable[str]) -> None:
 
 
 def main() -> None:
-    """Write both."""
+    """Write all three."""
     found = {name: json.loads((RESULTS / f"{name}.json").read_text())["parts"] for name in ("whatif", "estimates")}
     write(ROOT / "docs" / "performance.md", "what-if", months({name: found["whatif"][name] for name in MONTHS}))
     write(ROOT / "docs" / "what-if.md", "starts", starts(found["estimates"]))
+    write(ROOT / "docs" / "what-if.md", "weeks", weeks(found["estimates"]))
 
 
 if __name__ == "__main__":
