@@ -177,7 +177,8 @@ def _of_requests(at: datetime) -> Iterator[AlertRow]:
     asked = QuotaRequest.objects.filter(state=RequestState.OPEN).select_related("queue", "asked_by").order_by("pk")
     changed_since = Event.objects.filter(queue=OuterRef("queue"), kind="quota", at__gt=OuterRef("answered_at"))
     granted = QuotaRequest.objects.filter(state=RequestState.GRANTED, until__lt=at.astimezone(UTC).date())
-    overdue = granted.filter(~Exists(changed_since)).select_related("queue", "asked_by").order_by("pk")
+    as_given = Q(queue__quota_gpus=F("given_gpus"))  # the event of a change is not kept for ever
+    overdue = granted.filter(as_given, ~Exists(changed_since)).select_related("queue", "asked_by").order_by("pk")
     for kind, found in ((AlertKind.QUOTA_ASKED, asked), (AlertKind.QUOTA_OVERDUE, overdue)):
         for one in found:
             until = one.until

@@ -166,6 +166,9 @@ def test_quota_whose_last_day_is_over_is_told_until_someone_saves_one() -> None:
     )  # fmt: skip
 
     assert (on_the_day, after, asked_alerts()) == ([], [("quota_overdue", "vision")], [])
+    Queue.objects.filter(pk=queue.pk).update(quota_gpus=4)
+    Event.objects.all().delete()
+    assert asked_alerts() == []  # it was returned, long ago
 
 
 def test_asker_gets_a_mail_that_says_what_was_given() -> None:
