@@ -82,7 +82,8 @@ class _Git:
     def fetch(self) -> None:
         """Bring the commit alone, without its past."""
         self._refuse_old()
-        self._run("init", "--quiet", "--bare", "--template=", str(self._repo))
+        object_format = "sha1" if len(self._task["commit"]) == 40 else "sha256"
+        self._run("init", "--quiet", "--bare", "--template=", f"--object-format={object_format}", str(self._repo))
         options = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance")
         self._run("fetch", *options, "--no-write-fetch-head", "--", self._task["url"], self._task["commit"])
 
@@ -107,6 +108,8 @@ class _Git:
                         odd=_KINDS.get(mode, ""),
                         open=_Opened(blobs.stdin, blobs.stdout, blob),
                     )
+                if listing.wait():  # else a folder of which files are missing would be kept
+                    raise CodeRefused("shape", "The commit is damaged or too large: its files cannot be listed.")
             finally:
                 listing.kill()
                 blobs.kill()

@@ -38,10 +38,10 @@ class GitServer:
         """Return host and port."""
         return self.url.partition("//")[2]
 
-    def repository(self, name: str, files: Mapping[str, bytes]) -> str:
+    def repository(self, name: str, files: Mapping[str, bytes], *, hashes: str = "sha1") -> str:
         """Make a repository with one commit of these files, and return the commit; ``link:`` begins a link."""
         entries = []
-        git(self.root, "init", "-q", "--bare", name)
+        git(self.root, "init", "-q", "--bare", f"--object-format={hashes}", name)
         repo = self.root / name
         for path, content in files.items():
             mode = "120000" if content.startswith(b"link:") else "755" if path.endswith(".sh") else "644"

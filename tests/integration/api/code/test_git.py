@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from agents.protocol.code import CodeLimits, CodeRefused
 from scheduler.models import Cluster, CodeFolder, CodeGit, Event, Job, Secret
 from scheduler.services.code import archives
+from scheduler.services.code.archive_reading import entries_unpack
+from scheduler.services.code.git_child import _Git
 from scheduler.services.limited_child import child_answer
 from scheduler.services.secrets.store import secret_set
 from tests.integration.api.conftest import World, spec
@@ -88,6 +91,30 @@ def test_programs_and_empty_files_stay(world: World, served: GitServer) -> None:
     digest = answer.json()["spec"]["code"]["manifest"]
     assert digest == f"sha256:{CodeFolder.objects.get().pk}"
     assert CodeFolder.objects.get().num_bytes == 3
+
+
+def test_commit_of_64_digits_is_fetched(world: World, served: GitServer) -> None:
+    """Repositories that name their commits by SHA-256 have the same folder."""
+    commit = served.repository("a.git", FILES, hashes="sha256")
+    answer = submit(world.client("member"), {"git": f"{served.url}/a.git", "commit": commit})
+
+    assert (len(commit), answer.status_code) == (64, 201), answer.content
+    assert Job.objects.get(pk=answer.json()["id"]).code == digest_of()
+
+
+def test_commit_that_cannot_be_listed_to_its_end_is_refused(tmp_path: Path) -> None:
+    """No part of a folder passes for the whole: here a folder of the commit is missing from the repository."""
+    made = GitServer(tmp_path)
+    commit = made.repository("repo.git", {"a.py": b"x", "lib/b.py": b"y"})
+    lib = git(tmp_path / "repo.git", "rev-parse", f"{commit}:lib")
+    (tmp_path / "repo.git" / "objects" / lib[:2] / lib[2:]).unlink()
+    task = {"url": "https://example.org/a.git", "commit": commit, "subdir": "", "host": "example.org", "resolve": ""}
+    limits = CodeLimits(files=50, num_bytes=2**20)
+    target = tmp_path / "files"
+    target.mkdir()
+
+    with pytest.raises(CodeRefused, match="cannot be listed"):
+        entries_unpack(_Git(tmp_path, task, "", most_bytes=2**20).entries(), target, limits)
 
 
 def test_key_of_the_user_or_the_queue_opens_a_repository(world: World, served: GitServer) -> None:
