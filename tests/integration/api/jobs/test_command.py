@@ -20,7 +20,7 @@ from clusterweb.cli.text import duration, table
 from clusterweb.client import rows
 from scheduler.api.jobs.logs import LogRow
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Job, Queue, QuotaRequest
+from scheduler.models import Job, Queue, QuotaRequest, Server
 from scheduler.selectors.files import rows as file_rows
 from scheduler.selectors.jobs import reason_rows
 from scheduler.selectors.jobs import rows as job_rows
@@ -304,6 +304,18 @@ def test_demand_on_servers_is_changed_beside_the_quota(shop: World, monkeypatch:
     assert main(["quota", "vision", "--gpus", "3", "--isolation", "user", "--reason", "patients' data"]) == 0
     queue = Queue.objects.get(name="vision")
     assert (queue.quota_gpus, queue.isolation) == (3, "user")
+
+
+def test_server_is_renamed_and_labelled_with_a_reason(shop: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An admin's verb; what still runs is not removed."""
+    assert main(["server", "rename", "server-01", "gpu-17", "--reason", "new rack"]) == 1
+    sign_in(shop, "admin", monkeypatch)
+    assert main(["server", "label", "server-01", "west"]) == 2
+    assert main(["server", "rename", "server-01", "gpu-17", "--reason", "new rack"]) == 0
+    assert main(["server", "label", "gpu-17", "west", "new fans", "--reason", "new rack"]) == 0
+    assert main(["server", "remove", "gpu-17", "--reason", "sold"]) == 1
+    server = Server.objects.get(pk=shop.server.pk)
+    assert (server.name, server.labels) == ("gpu-17", ["west", "new fans"])
 
 
 def test_login_stores_the_token_for_its_owner_alone(
