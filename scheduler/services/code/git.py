@@ -36,6 +36,10 @@ GIT = Child(
 )
 
 
+# Fetched in one request, which waits for all of them.
+MOST_FETCHED = 8
+
+
 def git_fetch(*, actor: Actor, specs: Iterable[tuple[str, object]], at: datetime) -> None:
     """Fetch what specs name by git, unless the actor has it or may not submit there: the check of the spec says why.
 
@@ -43,9 +47,10 @@ def git_fetch(*, actor: Actor, specs: Iterable[tuple[str, object]], at: datetime
         specs: Each with the pointer that its errors begin with.
 
     Raises:
-        SpecInvalid: A commit cannot be had; the first of them.
+        SpecInvalid: A commit cannot be had, the first of them; or more than ``MOST_FETCHED`` are to be fetched.
     """
     done: set[tuple[str, Git]] = set()
+    wanted: list[tuple[str, Queue, Git]] = []
     for pointer, data in specs:
         git, name = _named(data)
         if git is None or (name, git) in done or not isinstance(actor, User):
@@ -53,13 +58,27 @@ def git_fetch(*, actor: Actor, specs: Iterable[tuple[str, object]], at: datetime
         done.add((name, git))
         queue = Queue.objects.filter(name=name).first()
         may_submit = queue is not None and access_of(actor).at_least(queue.pk, Role.MEMBER)
-        if queue is None or not may_submit or CodeGit.objects.filter(user=actor, source=git.source).exists():
+        if queue is None or not may_submit or _is_here(actor, git):
+            continue
+        if len(wanted) == MOST_FETCHED:
+            detail = (
+                f"A request may name at most {MOST_FETCHED} commits that are not here yet. Send this job by another."
+            )
+            raise SpecInvalid([FieldError(pointer=f"{pointer}/code/commit", code="too_many", detail=detail)])
+        wanted.append((pointer, queue, git))
+    for pointer, queue, git in wanted:
+        assert isinstance(actor, User)  # nothing is wanted for others
+        if _is_here(actor, git):  # of another queue, a moment ago
             continue
         try:
             _fetched(actor, queue, git, at=at)
         except _Refused as refused:
             error = FieldError(pointer=pointer + refused.pointer, code=refused.code, detail=refused.detail)
             raise SpecInvalid([error]) from None
+
+
+def _is_here(user: User, git: Git) -> bool:
+    return CodeGit.objects.filter(user=user, source=git.source).exists()
 
 
 def git_resolved(owner: User, spec: JobSpec) -> tuple[JobSpec, list[FieldError]]:

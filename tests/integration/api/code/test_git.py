@@ -286,6 +286,17 @@ def test_viewer_and_wrong_queue_fetch_nothing(world: World, served: GitServer) -
     assert served.asked == []
 
 
+def test_one_request_fetches_at_most_eight_commits(world: World, served: GitServer) -> None:
+    """A request cannot keep the server busy with hundreds of them, and fetches nothing of too many."""
+    commits = [f"{at:040x}" for at in range(9)]
+    jobs = [spec(code={"git": f"{served.url}/a.git", "commit": commit}) for commit in commits]
+    answer = world.client("member").post("/api/v1/jobs/bulk", {"jobs": jobs}, content_type=JSON)
+    error = refusal(answer)
+
+    assert (error["pointer"], error["code"]) == ("/jobs/8/code/commit", "too_many")
+    assert served.asked == []
+
+
 def test_other_manifest_beside_a_commit_is_refused(world: World, served: GitServer) -> None:
     """A stored spec cannot claim to come from a commit."""
     commit = served.repository("a.git", FILES)
