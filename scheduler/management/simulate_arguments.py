@@ -105,6 +105,13 @@ def add_scheduling(parser: CommandParser) -> None:
         help="what every start of a job after its first costs, seconds (default: 0)",
     )
     group.add_argument(
+        "--leave-s",
+        metavar="S",
+        type=number(least=0),
+        default=0.0,
+        help="how long a job that is stopped still keeps its GPUs from the next one, seconds (default: 0)",
+    )
+    group.add_argument(
         "--costs",
         metavar="M",
         choices=list(Manager),

@@ -137,6 +137,7 @@ def setting(study: Study, prepared: Prepared) -> dict[str, object]:
         "queues": list(prepared.queue_names),
         "round_s": study.round_s,
         "restart_s": study.restart_s,
+        "leave_s": study.leave_s,
         "checkpoint_s": study.checkpoint_s if math.isfinite(study.checkpoint_s) else None,
         "costs": str(study.costs.manager) if isinstance(study.costs, ReconfigurationCosts) else None,
         "retries": "at-once" if study.retries is None else "rules",

@@ -148,6 +148,7 @@ def request_of(options: dict[str, Any]) -> Request:
         queues_of_trace=options["queues"] == "trace",
         round_s=options["round_s"],
         restart_s=options["restart_s"],
+        leave_s=options["leave_s"],
         checkpoint_s=options["checkpoint_s"],
         costs=ReconfigurationCosts.measured(Manager(options["costs"])) if options["costs"] else None,
         retries=ByRules(rules=RetryRules()) if options["retries"] == "rules" else None,

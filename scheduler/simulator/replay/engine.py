@@ -112,6 +112,7 @@ def _world(replay: Replay) -> tuple[World, Tally]:
         columns=columns,
         restart_s=replay.restart_s,
         resume_s=replay.resume_s,
+        leave_s=replay.leave_s,
         checkpoint_s=replay.checkpoint_s,
         costs=replay.costs,
         retries=replay.retries,

@@ -27,6 +27,8 @@ class Replay:
         restart_s: Seconds without progress that every start after a job's first costs.
         resume_s: The same on the servers from which the scheduler took the job last, where its state still is; None for
             no difference.
+        leave_s: Seconds that a stopped job needs to leave its GPUs; a job that gets a place on the same server in that
+            round, or elsewhere the stopped job itself, begins so much later.
         checkpoint_s: Run time between two checkpoints; a failed attempt loses the work since the last. A job that is
             preempted saves its state first.
         costs: What starts and resizes cost instead of ``restart_s``.
@@ -54,6 +56,7 @@ class Replay:
     beat_s: float | None = None
     restart_s: float = 0.0
     resume_s: float | None = None
+    leave_s: float = 0.0
     checkpoint_s: float = math.inf
     costs: Costs | None = None
     retries: Retries | None = None

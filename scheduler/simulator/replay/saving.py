@@ -61,7 +61,7 @@ def setting_of(replay: Replay, columns: Columns) -> Setting:
         for row, job in enumerate(replay.jobs)
         if job.after or job.array_most
     ]
-    costs = (replay.round_s, replay.restart_s, replay.checkpoint_s, replay.costs, replay.retries)
+    costs = (replay.round_s, replay.restart_s, replay.leave_s, replay.checkpoint_s, replay.costs, replay.retries)
     return {
         "workload": _digest([*(getattr(columns, name) for name in _GIVEN), columns.profiles, failures, held]),
         "cluster": _digest(

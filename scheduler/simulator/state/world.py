@@ -60,6 +60,7 @@ class World:
         columns: Columns,
         restart_s: float = 0.0,
         resume_s: float | None = None,
+        leave_s: float = 0.0,
         checkpoint_s: float = math.inf,
         costs: Costs | None = None,
         retries: Retries | None = None,
@@ -70,6 +71,7 @@ class World:
         self._jobs = jobs
         self._tally = tally if tally.notes else None
         self._restart_s, self._resume_s, self._checkpoint_s = restart_s, resume_s, checkpoint_s
+        self._leave_s = leave_s
         self._costs, self._retries = costs, retries
         self.columns = columns
         self.now_s = float(columns.arrival_s.min(initial=math.inf))
@@ -270,6 +272,7 @@ class World:
         """Make the changes true at once."""
         columns, now_s, tally, held = self.columns, self.now_s, self._tally, self.seats
         before: dict[int, Grant] = {}
+        leaving = {seat[0] for row in changes.stopped for seat in held[row]} if self._leave_s else set()
         for row in changes.stopped:
             before[row] = seats = held.pop(row)
             columns.preempt(row, now_s)
@@ -285,11 +288,15 @@ class World:
                     tally.left(row, held[row], now_s)
             elif row in changes.stopped:  # it was only moved
                 columns.moves[row] += 1
+            waits_s = 0.0
+            if leaving and (row in changes.stopped or not leaving.isdisjoint(seat[0] for seat in seats)):
+                waits_s = self._leave_s
             self._start(
                 row,
                 seats,
                 before_gpus=sum(seat[1] for seat in before[row]) if row in before else 0,
                 stopped=row in changes.stopped,
+                waits_s=waits_s,
             )
         for row, seats in changes.amended.items():
             columns.settle(row, now_s)
@@ -305,7 +312,7 @@ class World:
             self.columns.lent[list(rows)] = True
             self._lent = rows
 
-    def _start(self, row: int, seats: Grant, *, before_gpus: int, stopped: bool) -> None:
+    def _start(self, row: int, seats: Grant, *, before_gpus: int, stopped: bool, waits_s: float) -> None:
         columns, now_s = self.columns, self.now_s
         columns.settle(row, now_s)
         first = self._first_start_s[row] == math.inf
@@ -322,7 +329,7 @@ class World:
                 columns.reconfigurations[row] += 1
         if first:
             self._first_start_s[row] = now_s
-        columns.sit(row, now_s, now_s + pause_s)
+        columns.sit(row, now_s, now_s + waits_s + pause_s)
         self.seats[row] = seats
         if self._tally:
             self._tally.sat(row, seats, now_s)

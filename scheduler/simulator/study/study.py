@@ -62,6 +62,7 @@ class Study:
             the cluster has queues.
         round_s: Seconds between rounds; None for a round whenever something changes.
         restart_s: Seconds that every start after a job's first costs.
+        leave_s: Seconds that a stopped job needs to leave its GPUs.
         checkpoint_s: Run time between two checkpoints; a failed attempt loses the work since the last.
         costs: What starts and resizes cost instead of ``restart_s``.
         retries: What happens after a failed attempt; without it the job is queued again at once.
@@ -77,6 +78,7 @@ class Study:
     queues_of_trace: bool = False
     round_s: float | None = 300.0
     restart_s: float = 0.0
+    leave_s: float = 0.0
     checkpoint_s: float = math.inf
     costs: Costs | None = None
     retries: Retries | None = None
@@ -199,6 +201,7 @@ def replay(
         arm.config(),
         round_s=study.round_s,
         restart_s=study.restart_s,
+        leave_s=study.leave_s,
         checkpoint_s=study.checkpoint_s,
         costs=study.costs,
         retries=study.retries,

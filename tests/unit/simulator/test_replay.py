@@ -44,11 +44,13 @@ def run(
     options: dict[str, object] | None = None,
     round_s: float | None = None,
     restart_s: float = 0.0,
+    leave_s: float = 0.0,
 ) -> Outcome:
     """Replay a workload on one queue."""
     tables = snapshot_of([], servers, [QueueRow()])
     config = build_config(policy=policy, policy_options=options, mechanism=mechanism)
-    return simulate(Replay(jobs, tables.servers, tables.queues, config, round_s=round_s, restart_s=restart_s))
+    what = (jobs, tables.servers, tables.queues, config)
+    return simulate(Replay(*what, round_s=round_s, restart_s=restart_s, leave_s=leave_s))
 
 
 def _gpus(count: int) -> ServerRow:
@@ -162,6 +164,16 @@ def test_a_restart_costs_what_it_costs() -> None:
     jobs = [_job(0, 1, 100), _job(10, 1, 10)]
 
     assert run(jobs, [_gpus(1)], "srtf", restart_s=30).records.end_s[0] == 140
+
+
+def test_job_waits_until_the_stopped_one_has_left() -> None:
+    """A job begins 4 s after its place is taken from another; a place that is free costs nothing."""
+    jobs = [_job(0, 1, 100), _job(10, 1, 10), _job(10, 1, 5)]
+
+    on_one = run(jobs[:2], [_gpus(1)], "srtf", restart_s=30, leave_s=4).records
+    assert on_one.end_s.tolist() == [144, 24]
+    on_two = run([_job(0, 1, 200), *jobs], [_gpus(1), _gpus(1)], "srtf", leave_s=4).records
+    assert on_two.end_s.tolist() == [214, 109, 24, 19]
 
 
 @pytest.mark.parametrize("skip", [True, False])
