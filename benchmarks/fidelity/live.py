@@ -1,4 +1,4 @@
-"""Start the product with one CPU slot on each of two agents, and run jobs on it."""
+"""Start the product with three CPU slots on each of two agents, and run jobs on it."""
 
 import json
 import time
@@ -10,11 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.fidelity.workload import KINDS, PRIORITIES, Kinds, Planned
+from benchmarks.fidelity.workload import FILES, KINDS, PRIORITIES, Kinds, Planned
 from tests.support.e2e.stack import Client, Stack, wait_for
 
-ROUND_S = 2.0
-NUM_SLOTS = 2
+ROUND_S = 1.0
+SLOTS_A_SERVER = 3
+NUM_SLOTS = 2 * SLOTS_A_SERVER
 # Between two looks at a job: each of them takes CPU time from what is trained.
 LOOK_EVERY_S = 0.5
 ENDED = ("completed", "failed", "cancelled")
@@ -40,18 +41,18 @@ class Field:
 
 @contextmanager
 def product() -> Iterator[Field]:
-    """Start the product with two servers of one slot and one core, and stop it again."""
+    """Start the product with two servers of three slots, and stop it again."""
     with TemporaryDirectory(prefix="fidelity-") as folder:
         stack = Stack(Path(folder) / "var", ROUND_S=str(ROUND_S), LEASE_TTL_S="30", LOST_GRACE_S="15")
         try:
             stack.start()
             stack.interrupt()
             for path in (stack.var_dir / "agents").glob("server-*.json"):
-                path.write_text(json.dumps({**json.loads(path.read_text()), "cpu_slots": 1}))
+                path.write_text(json.dumps({**json.loads(path.read_text()), "cpu_slots": SLOTS_A_SERVER}))
             stack.start()
             client = stack.client("admin")
-            wait_for("two slots", lambda: _num_slots(client) == NUM_SLOTS)
-            resources = {"gpus": 1, "cpus": 1, "memory": "1GiB"}
+            wait_for("all slots", lambda: _num_slots(client) == NUM_SLOTS)
+            resources = {"gpus": 1, "cpus": 0.25, "memory": "200MB"}
             yield Field(client=client, num_slots=NUM_SLOTS, kinds=KINDS, resources=resources)
         finally:
             stack.destroy()
@@ -75,10 +76,18 @@ def submit(field: Field, kind: str, steps: int, *, priority: int = PRIORITIES[0]
         name=kind,
         queue=next(row["name"] for row in client.get("/api/v1/queues")["results"] if row["is_leaf"]),
         command=[*field.kinds[kind], str(steps)],
+        files=FILES,
         resources=field.resources,
         progress={"total_steps": steps},
         schedule={"priority": priority},
     )
+
+
+def wait_for_beat(client: Client) -> None:
+    """Return at a moment at which rounds come by themselves: there a replay begins to count."""
+    rounds = client.get("/api/v1/rounds?limit=50")["results"]
+    beat_s = max(seconds(row["started_at"]) for row in rounds if row["trigger"] == "beat")
+    time.sleep(ROUND_S - (time.time() - beat_s) % ROUND_S)
 
 
 def run_jobs(field: Field, jobs: Sequence[Planned], steps: Sequence[int]) -> list[dict[str, Any]]:
@@ -91,7 +100,8 @@ def run_jobs(field: Field, jobs: Sequence[Planned], steps: Sequence[int]) -> lis
         while client.job(key)["state"] not in ENDED:
             time.sleep(LOOK_EVERY_S)
     done = [client.job(key) for key in ids]
-    assert all(ended["state"] == "completed" for ended in done), done
+    failed = [job["end_detail"] for job in done if job["state"] != "completed"]
+    assert not failed, failed[:3]
     return [{**ended, "attempts": client.get(f"/api/v1/jobs/{ended['id']}/attempts")["results"]} for ended in done]
 
 

@@ -6,8 +6,8 @@ from statistics import mean
 from typing import Any
 
 from benchmarks.fidelity.calibration import Measured
-from benchmarks.fidelity.live import LOCALITY, MECHANISM, seconds
-from benchmarks.fidelity.workload import Planned
+from benchmarks.fidelity.live import LOCALITY, MECHANISM, ROUND_S, seconds
+from benchmarks.fidelity.workload import STEP_S, Planned
 from scheduler.choices import build_config
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.replay.engine import simulate
@@ -60,22 +60,24 @@ def replayed(
     num_slots: int,
 ) -> Outcome:
     """Return what the simulator says, from the times of submission and from what was measured before."""
-    starts = Starts(first_s=min(measured.start_s.values()), again_s=measured.restart_s)
+    starts = Starts(first_s=measured.start_s, again_s=measured.restart_s)
     first_s = min(seconds(job["submitted_at"]) for job in jobs)
     workload = [
         SimJob(
             arrival_s=seconds(job["submitted_at"]) - first_s,
             num_gpus=1,
-            run_s=measured.run_s(plan.kind, count) - starts.first_s,
+            run_s=count * STEP_S[plan.kind],
             max_servers=1,
             priority=float(plan.priority),
         )
         for plan, count, job in zip(planned, steps, jobs, strict=True)
     ]
-    servers = server_table(Cluster(groups=(ServerGroup(count=num_slots, gpus=1, cpus=1.0, memory_bytes=4 * GB),)))
+    group = ServerGroup(count=2, gpus=num_slots // 2, cpus=float(num_slots), memory_bytes=4 * GB)
+    servers = server_table(Cluster(groups=(group,)))
     queues = queue_table((QueueSpec(name="all"),), cluster_gpus=num_slots)
     config = build_config(policy=policy, policy_options=options, locality=LOCALITY, mechanism=MECHANISM)
-    records = simulate(Replay(workload, servers, queues, config, costs=starts)).records
+    replay = Replay(workload, servers, queues, config, costs=starts, leave_s=measured.leave_s, beat_s=ROUND_S)
+    records = simulate(replay).records
     return Outcome(
         average_jct_s=float(records.jct_s.mean()),
         makespan_s=float(records.end_s.max() - records.arrival_s.min()),

@@ -3,33 +3,27 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
 
 from scheduler.simulator.draws import Draws
 
 # Command of each kind of job, all but the number of its steps.
 Kinds = Mapping[str, tuple[str, ...]]
-# Seconds that a job waits for each mini-batch, about twice as long as it computes.
-READ_S = {"lstm": 0.012, "m5": 0.012, "mobilenet": 0.02, "resnet": 0.06, "transformer": 0.02}
-# Sizes that take a few milliseconds a step on one core.
-SIZES: dict[str, tuple[str, ...]] = {
-    "lstm": ("--batch", "16", "--width", "32", "--rows", "256"),
-    "m5": ("--batch", "8", "--width", "8", "--rows", "128"),
-    "mobilenet": ("--batch", "8", "--width", "8", "--rows", "128"),
-    "resnet": ("--batch", "8", "--width", "8", "--rows", "128"),
-    "transformer": ("--batch", "8", "--width", "32", "--rows", "256"),
-}
-KINDS: Kinds = {
-    kind: (sys.executable, "-m", "benchmarks.fidelity.reading", kind, str(READ_S[kind]), *sizes, "--steps")
-    for kind, sizes in SIZES.items()
-}
-# Training time of a job, drawn log-evenly between these, seconds.
-SHORTEST_S, LONGEST_S = 4.0, 24.0
+# Seconds of a step.
+STEP_S = {"steps-50ms": 0.05, "steps-100ms": 0.1}
+KINDS: Kinds = {kind: (sys.executable, "-S", "paced.py", str(step_s)) for kind, step_s in STEP_S.items()}
+# Sent with each job: jobs cannot open what lies in this folder.
+FILES = {"paced.py": Path(__file__).with_name("paced.py").read_text(encoding="utf-8")}
+# Training time of short and of long jobs, drawn log-evenly between these, seconds. None ends just after the limit of a
+# level of ``las``: whether it is stopped a moment before decides over more than a minute, otherwise in each run.
+LENGTHS_S = ((4.0, 8.0), (14.0, 24.0))
 PRIORITIES = (20, 50, 80)
-# How many have each. Few are urgent: a stop takes a second or two that the replay does not know, a tenth of such a job.
-PRIORITY_SHARES = (2.0, 7.0, 1.0)
-LOAD = 1.3
-# So many are there from the start, for each slot: beside an idle slot a job is faster than the replay knows.
-FIRST_PER_SLOT = 2
+# How many have each.
+PRIORITY_SHARES = (2.0, 5.0, 3.0)
+# So fast that a line is there nearly all the time: into each gap of it goes whichever job is stronger by a moment.
+LOAD = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +53,11 @@ def planned_jobs(num_jobs: int, kinds: Kinds, *, num_slots: int, start_s: float,
         start_s: What a start costs beside steps.
         seed: Everything follows from it.
     """
-    lengths = Draws(seed, "lengths").uniform(num_jobs)
-    training_s = SHORTEST_S * (LONGEST_S / SHORTEST_S) ** lengths
+    lengths, longs = Draws(seed, "lengths").uniform(num_jobs), Draws(seed, "longs").choice(num_jobs, [1.0, 1.0])
+    shortest_s, longest_s = np.array(LENGTHS_S)[longs].T
+    training_s = shortest_s * (longest_s / shortest_s) ** lengths
     gap_s = float(training_s.mean() + start_s) / (num_slots * LOAD)
-    gaps_s = Draws(seed, "arrivals").exponential(num_jobs) * gap_s
-    gaps_s[: FIRST_PER_SLOT * num_slots] = 0.0
-    arrival_s = gaps_s.cumsum()
+    arrival_s = (Draws(seed, "arrivals").exponential(num_jobs) * gap_s).cumsum()
     names = [*kinds]
     kind = Draws(seed, "kinds").choice(num_jobs, [1.0] * len(names))
     priority = Draws(seed, "priorities").choice(num_jobs, PRIORITY_SHARES)

@@ -1,28 +1,21 @@
 """The simulator beside the product: jobs that really ran on two agents, and their replay with what was measured there.
 
-``make fidelity`` does it with forty jobs that compute.
+``make fidelity`` does it with more jobs and policies, three times.
 """
 
 from collections.abc import Iterator
-from statistics import mean
 
 import pytest
 
-from benchmarks.fidelity.calibration import calibrate
+from benchmarks.fidelity.calibration import calibrate, steps_of
 from benchmarks.fidelity.live import Field, run_jobs, settings_set
 from benchmarks.fidelity.replay import lived, replayed
-from benchmarks.fidelity.workload import planned_jobs
+from benchmarks.fidelity.workload import KINDS, STEP_S, planned_jobs
 from tests.support.e2e.stack import Stack
 
 JOBS, SLOTS = 10, 4
 # A replay that knows nothing of what starts cost is a quarter off.
 MOST_APART = 0.15
-# Sleeps in each mini-batch, so that no slot takes the cores of another, and before as long as imports may take.
-SLEEPING = (
-    "import sys, time; from agents.runtime import Run; time.sleep(1.5); run = Run(total_steps=int(sys.argv[2])); "
-    "run.on_checkpoint(dict); run.resume(); [time.sleep(float(sys.argv[1])) for _ in run.steps()]"
-)
-KINDS = {f"sleeps-{step_s}": ("python", "-S", "-c", SLEEPING, str(step_s)) for step_s in (0.01, 0.02)}
 POLICY, OPTIONS = "priority", {"preemptive": True}
 
 
@@ -40,8 +33,8 @@ def field(stack: Stack) -> Iterator[Field]:
 def test_replay_ends_when_the_jobs_really_ended(field: Field) -> None:
     """Average completion time and makespan of a few jobs, some of them stopped for others, are those of the replay."""
     measured = calibrate(field)
-    planned = planned_jobs(JOBS, KINDS, num_slots=SLOTS, start_s=mean(measured.start_s.values()))
-    steps = [measured.steps(job.kind, job.training_s) for job in planned]
+    planned = planned_jobs(JOBS, KINDS, num_slots=SLOTS, start_s=measured.start_s)
+    steps = [steps_of(job.training_s, STEP_S[job.kind]) for job in planned]
     jobs = run_jobs(field, planned, steps)
 
     real = lived(jobs)
