@@ -12,6 +12,7 @@ from scheduler.models import (
     Attempt,
     Cluster,
     CodeFolder,
+    CodeGit,
     CodeSent,
     Configuration,
     Delivery,
@@ -282,6 +283,13 @@ BREAKS: dict[str, Callable[[], None]] = {
             folder=CodeFolder.objects.create(digest=digest_of(), num_files=2, num_bytes=1, created_at=AT, used_at=AT),
             user=user_make(),
             at=AT,
+        )
+    ),
+    "code_git_once": lambda: _copy(
+        CodeGit.objects.create(
+            folder=CodeFolder.objects.create(digest=digest_of(), num_files=2, num_bytes=1, created_at=AT, used_at=AT),
+            user=user_make(),
+            source="0" * 64,
         )
     ),
     "quota_request_state_known": lambda: _update(_requests(), state="forgotten", answered_at=AT),
