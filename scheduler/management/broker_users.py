@@ -6,7 +6,7 @@ broker that keeps its users in a file (``aclfile``).
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +17,8 @@ CONNECT = ("+auth", "+hello", "+select", "+ping", "+client|setinfo", "+client|se
 # its bindings and its reports alone, which the scheduler looks at, so that it cannot fill the broker.
 COMMANDS = (*CONNECT, "+multi", "+exec", "+discard", "+brpop", "+rpop", "+llen", "+smembers")
 OWN_COMMANDS = (*COMMANDS, "+sadd", "+set")
+
+_SERVER = "server."  # begins the names of servers' users
 
 # Pages hear of changes on these channels.
 _FRAMES = ("resetchannels", "&asgi__group__*", "+publish")
@@ -67,6 +69,25 @@ def processes_make(passwords: Mapping[str, str], *, redis_url: str) -> None:
         client.close()
 
 
+def users_remove(*, but: Set[str], redis_url: str) -> list[str]:
+    """Remove the users of all servers but these; return the ids of their servers. Raises redis.RedisError."""
+    client: Any = redis.Redis.from_url(redis_url, socket_timeout=10, socket_connect_timeout=5)  # untyped commands
+    try:
+        ids = [name.removeprefix(_SERVER) for name in map(_text, client.acl_users()) if name.startswith(_SERVER)]
+        gone = sorted(set(ids) - but)
+        if gone:
+            client.execute_command("ACL DELUSER", *(f"{_SERVER}{server_id}" for server_id in gone))
+            client.unlink(*(f"reports.{server_id}" for server_id in gone))
+            client.execute_command("ACL SAVE")
+        return gone
+    finally:
+        client.close()
+
+
+def _text(name: str | bytes) -> str:
+    return name.decode() if isinstance(name, bytes) else name
+
+
 def user_rules(server_id: str) -> tuple[str, ...]:
     """Return the rules of a server's user, as ``ACL SETUSER`` takes them and as the file of users has them."""
     queue = f"server.{server_id}"
@@ -89,7 +110,7 @@ def user_make(server_id: str, *, redis_url: str, seen_at: str) -> str:
     Raises:
         redis.RedisError: The broker does not answer, or we may not make users there.
     """
-    name, password = f"server.{server_id}", secrets.token_urlsafe(32)
+    name, password = f"{_SERVER}{server_id}", secrets.token_urlsafe(32)
     client: Any = redis.Redis.from_url(redis_url, socket_timeout=10, socket_connect_timeout=5)  # untyped commands
     try:
         if not client.config_get("aclfile").get("aclfile"):

@@ -10,7 +10,9 @@ import redis
 from django.core.management import call_command
 
 from scheduler.models import Server
+from scheduler.services.cluster.servers import server_remove
 from tests.integration.agents.test_broker import Broker
+from tests.support.rows.factories import AT, user_make
 
 pytestmark = pytest.mark.django_db
 
@@ -74,6 +76,27 @@ def test_users_of_servers_outlive_a_restart_of_the_broker(
 
     assert client.ping()
     client.close()
+
+
+def test_user_of_a_removed_server_goes_with_it(
+    broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its key is void, but nothing would take what it leaves at the broker, until that is full."""
+    removed_url, _ = added("gpu-01", tmp_path, capsys)
+    kept_url, _ = added("gpu-02", tmp_path, capsys)
+    server = Server.objects.get(name="gpu-01")
+    with redis.Redis.from_url(removed_url) as client:
+        client.lpush(f"reports.{server.pk}", "report")
+    server_remove(actor=user_make("admin", admin=True), server=server, reason="Sold.", at=AT)
+    monkeypatch.setattr("scheduler.management.commands.broker_users.PROCESSES", {})
+    call_command("broker_users")
+
+    assert server.pk in capsys.readouterr().out
+    with redis.Redis.from_url(removed_url) as client, pytest.raises(redis.exceptions.AuthenticationError):
+        client.ping()
+    with redis.Redis.from_url(kept_url) as client:
+        assert client.ping()
+    assert not broker.client.exists(f"reports.{server.pk}")
 
 
 def test_broker_without_a_file_of_users_is_told_of(
