@@ -135,6 +135,7 @@ class ServerRemove(ApiView):
     """Remove a server."""
 
     rules = {"POST": ADMIN}
+    repeatable = frozenset({"POST"})
 
     @extend_schema(
         operation_id="server_remove",
@@ -148,10 +149,14 @@ class ServerRemove(ApiView):
 
         Its jobs, GPU-hours, rounds and events keep its name. Its key is void.
         """
-        reason = read_body(request, RemoveBody)["reason"]
-        at = live_ports().clock.now()
-        server_remove(actor=request.user, server=_row(request, server), reason=reason, at=at)
-        return Response(status=204)
+
+        def make() -> tuple[int, dict[str, object], str]:
+            reason = read_body(request, RemoveBody)["reason"]
+            at = live_ports().clock.now()
+            server_remove(actor=request.user, server=_row(request, server), reason=reason, at=at)
+            return 204, {}, ""
+
+        return once(request, request.data, make)
 
 
 class ServerUndrain(ApiView):

@@ -79,7 +79,7 @@ def once(request: Request, data: object, make: Make) -> Response:
     Args:
         request: The POST; signed in.
         data: Its body, parsed.
-        make: Does it; returns status, JSON body and Location (or empty).
+        make: Does it; returns status, JSON body (not sent with 204) and Location (or empty).
     """
     key = _key(request)
 
@@ -91,4 +91,5 @@ def once(request: Request, data: object, make: Make) -> Response:
     headers = {"Location": request.build_absolute_uri(answer.location)} if answer.location else {}
     if answer.replayed:
         headers["Idempotency-Replayed"] = "true"
-    return Response(answer.body, status=answer.status, headers=headers)
+    body = None if answer.status == 204 else answer.body
+    return Response(body, status=answer.status, headers=headers)

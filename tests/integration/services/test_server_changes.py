@@ -138,3 +138,23 @@ def test_only_admins_by_rest_page_and_service(client: Client) -> None:
     assert (unreasoned["Location"], kept) == (f"/cluster/{server.pk}", True)
     assert removed["Location"] == "/cluster"
     assert client.get("/api/v1/servers/gpu-17").status_code == 404
+
+
+def test_removal_that_is_sent_again_gets_its_first_answer(client: Client) -> None:
+    """The command sends a key with every POST and repeats it where the connection broke: the server is gone by then."""
+    server_make("gpu-01", state=ServerState.LOST)
+    client.force_login(user_make(admin=True))
+
+    answers = [
+        client.post(
+            "/api/v1/servers/gpu-01/remove",
+            json.dumps({"reason": "sold"}),
+            content_type="application/json",
+            headers={"Idempotency-Key": "k1"},
+        )
+        for _ in range(2)
+    ]
+
+    assert [(answer.status_code, answer.content) for answer in answers] == [(204, b""), (204, b"")]
+    assert answers[1].headers["Idempotency-Replayed"] == "true"
+    assert not Server.objects.exists()
