@@ -86,6 +86,9 @@ def _show(request: HttpRequest, errors: Sequence[FieldError] = ()) -> HttpRespon
     at, prices = now_utc(), prices_now()
     month: date = at.date().replace(day=1)
     found = costs(request.user, month, at)
+    typed = request.POST if errors and request.POST.get("do") != "budget" else {}
+    pairs = zip(request.POST.getlist("model"), request.POST.getlist("price"), strict=False)
+    typed_prices = dict(pairs) if typed else {}
     models = sorted({*Gpu.objects.order_by().values_list("model", flat=True).distinct(), *prices.by_model})
     lines: list[CostLine] = [cost_line(row, found) for row in found["rows"]]
     context = {
@@ -94,9 +97,12 @@ def _show(request: HttpRequest, errors: Sequence[FieldError] = ()) -> HttpRespon
         "month_words": f"{month:%B %Y}",
         "lines": lines,
         "gpu_price": amount_field(prices.other),
-        "models": [PriceField(model=model, value=amount_field(prices.by_model.get(model))) for model in models],
+        "models": [
+            PriceField(model=model, value=typed_prices.get(model, amount_field(prices.by_model.get(model))))
+            for model in models
+        ],
         "currency": prices.currency,
         "errors": [entry.detail for entry in errors],
-        "typed": request.POST if errors else {},
+        "typed": typed,
     }
     return render(request, "admin/costs.html", context, status=422 if errors else 200)
