@@ -41,13 +41,18 @@ def server_change_words(row: EventRow) -> Said:
     before, after = row["data"].get("before", {}), row["data"].get("after", {})
     parts = []
     if before.get("name") != after.get("name"):
-        parts.append(f"renamed {before.get('name')} to {after.get('name')}")
+        parts.append(f"renamed {SUBJECT} from {before.get('name')} to {after.get('name')}")
     if before.get("labels") != after.get("labels"):
         labels = joined(after.get("labels", []))
-        parts.append(f"labelled {SUBJECT} {labels}" if labels else f"took the labels of {SUBJECT} away")
+        it = "it" if parts else SUBJECT
+        parts.append(f"labelled {it} {labels}" if labels else f"took the labels of {it} away")
     return "mute", "server", f"{row['actor']} {' and '.join(parts)}{why_of(row)}."
 
 
 def server_removal_words(row: EventRow) -> Said:
     """Return the words of ``server_removal``."""
-    return "mute", "trash-2", f"{row['actor']} removed the server {row['data'].get('name', '')}{why_of(row)}."
+    return (
+        "mute",
+        "trash-2",
+        f"{row['actor']} removed the server {SUBJECT if row['server'] else row['data'].get('name', '')}{why_of(row)}.",
+    )

@@ -118,9 +118,9 @@ def _asked(row: AlertRow, device: DeviceWord) -> str:
 
 def _why_asked(row: AlertRow, device: DeviceWord) -> str:
     numbers = row["numbers"]
-    until = f", until {day(numbers['until'])}" if numbers["until"] else ""
+    until = f"until {day(numbers['until'])}" if numbers["until"] else "for good"
     reason = numbers["reason"].rstrip(".")
-    return f"The quota is {number(numbers['before_gpus'])}{until}: {reason}."
+    return f"In place of {number(numbers['before_gpus'])}, {until}: {reason}."
 
 
 def _overdue(row: AlertRow, device: DeviceWord) -> str:

@@ -178,10 +178,12 @@ class RequestLine(TypedDict):
 
 
 def request_line(row: QuotaRequestRow, device: DeviceWord) -> RequestLine:
-    """Return ``vision: admin granted your request, the quota is 12 GPUs.``"""
+    """Return ``vision: admin granted your request: 8 GPUs in place of the 12 that you asked for.``"""
     answer = f": {row['answer'].rstrip('.')}" if row["answer"] else ""
     if row["state"] == RequestState.GRANTED:
-        icon, words = "check", f"{row['answered_by']} granted your request: {device.counted(row['given_gpus'] or 0)}."
+        given, asked = row["given_gpus"] or 0, row["quota_gpus"]
+        of_asked = f" in place of the {number(asked)} that you asked for" if given != asked else ""
+        icon, words = "check", f"{row['answered_by']} granted your request: {device.counted(given)}{of_asked}."
     elif row["state"] == RequestState.REFUSED:
         icon, words = "x", f"{row['answered_by']} refused your request{answer}."
     else:

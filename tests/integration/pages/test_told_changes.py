@@ -1,0 +1,42 @@
+"""Sentences about servers that were changed and about requests for quota that were answered."""
+
+from typing import Any, cast
+
+import pytest
+
+from frontend.components.devices import DeviceWord
+from frontend.components.happenings import happenings
+from frontend.pages.overview.words import request_line
+from scheduler.selectors.queues.requests import QuotaRequestRow
+from scheduler.selectors.rows import EventRow
+
+AT = "2026-11-24T12:00:00.000Z"
+
+
+def said(kind: str, data: dict[str, Any], server: str | None = "gpu-2") -> str:
+    """Return one line of the feed as it is read."""
+    row = {"kind": kind, "actor": "ada", "at": AT, "job_number": None, "server": server, "queue": None, "data": data}
+    (line,) = happenings([cast(EventRow, row)])
+    return line.before + line.subject + line.words
+
+
+def test_changes_of_servers_name_the_server_once_and_in_its_place() -> None:
+    """A sentence without a place for its subject would begin with it: gpu-2 ada renamed ..."""
+    before = {"name": "gpu-1", "labels": []}
+    renamed = {"before": before, "after": {"name": "gpu-2", "labels": []}, "reason": "new rack"}
+    both = {"before": before, "after": {"name": "gpu-2", "labels": ["west"]}, "reason": "new rack"}
+
+    assert said("server_change", renamed) == "ada renamed gpu-2 from gpu-1 to gpu-2: new rack."
+    assert said("server_change", both) == "ada renamed gpu-2 from gpu-1 to gpu-2 and labelled it west: new rack."
+    assert said("server_removal", {"name": "gpu-2", "reason": "sold"}) == "ada removed the server gpu-2: sold."
+    assert said("server_removal", {"name": "gpu-2", "reason": "sold"}, None) == "ada removed the server gpu-2: sold."
+
+
+@pytest.mark.parametrize(("given", "words"), [(12, "12 GPUs."), (8, "8 GPUs in place of the 12 that you asked for.")])
+def test_asker_reads_that_less_was_given(given: int, words: str) -> None:
+    """A grant of less is told as one."""
+    row = {"queue": "vision", "state": "granted", "answered_by": "ada", "given_gpus": given, "quota_gpus": 12}
+
+    line = request_line(cast(QuotaRequestRow, {**row, "answer": ""}), DeviceWord(one="GPU", many="GPUs"))
+
+    assert line["words"].replace("\u00a0", " ") == f"vision: ada granted your request: {words}"
