@@ -53,7 +53,7 @@ def quota_request_create(
         problems.add("quota_gpus", "range", detail)
     today = at.astimezone(UTC).date()
     if until is not None and not today <= until <= LATEST:
-        problems.add("until", "range", f"until must be {today} or later. You gave {until}.")
+        problems.add("until", "range", f"until must be from {today} to {LATEST}. You gave {until}.")
     problems.refuse()
     try:
         with transaction.atomic():
