@@ -306,7 +306,9 @@ def test_demand_on_servers_is_changed_beside_the_quota(shop: World, monkeypatch:
     assert (queue.quota_gpus, queue.isolation) == (3, "user")
 
 
-def test_server_is_renamed_and_labelled_with_a_reason(shop: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_is_renamed_and_labelled_with_a_reason(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An admin's verb; what still runs is not removed."""
     assert main(["server", "rename", "server-01", "gpu-17", "--reason", "new rack"]) == 1
     sign_in(shop, "admin", monkeypatch)
@@ -314,6 +316,7 @@ def test_server_is_renamed_and_labelled_with_a_reason(shop: World, monkeypatch: 
     assert main(["server", "rename", "server-01", "gpu-17", "--reason", "new rack"]) == 0
     assert main(["server", "label", "gpu-17", "west", "new fans", "--reason", "new rack"]) == 0
     assert main(["server", "remove", "gpu-17", "--reason", "sold"]) == 1
+    assert "is up and takes jobs" in capsys.readouterr().err
     server = Server.objects.get(pk=shop.server.pk)
     assert (server.name, server.labels) == ("gpu-17", ["west", "new fans"])
 
