@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.test import Client
 
-from scheduler.models import Server
+from scheduler.models import QueueBudget, QuotaRequest, Server
 from scheduler.models.server import ServerState
 from tests.integration.api.conftest import World
 
@@ -15,6 +15,13 @@ pytestmark = pytest.mark.django_db
 def overview(client: Client) -> str:
     """Return the page as text."""
     return client.get("/").content.decode()
+
+
+@pytest.fixture(autouse=True)
+def _no_other_alert(world: World) -> None:
+    """Nobody asks for quota, and no queue goes beyond its budget."""
+    QuotaRequest.objects.all().delete()
+    QueueBudget.objects.all().delete()
 
 
 def test_an_alert_says_what_and_why_and_offers_one_thing(world: World) -> None:
