@@ -152,7 +152,8 @@ class _Scoring:
             self.stop()
             return True
         if self._child is None:
-            self._child = Child({"base": str(self._base), "variant": self._arms[side], "seed": 1})
+            self._child = Child()
+            self._child.begin({"base": str(self._base), "variant": self._arms[side], "seed": 1})
         if not self._child.ended:
             return False
         child, self._child = self._child, None

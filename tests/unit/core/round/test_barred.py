@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def test_job_waits_for_the_servers_that_it_may_use() -> None:
 )
 @pytest.mark.parametrize("barred", [(1,), (1, 2)], ids=str)
 def test_running_job_stays_where_it_is(
-    names: tuple[str, str, str], columns: dict[str, object], barred: tuple[int, ...]
+    names: tuple[str, str, str], columns: dict[str, Any], barred: tuple[int, ...]
 ) -> None:
     """It was started as the server was then; a demand stops nothing, whichever servers are barred."""
     runs = _job(2, seats=((0, 2),), first_start_s=0.0, **columns)
