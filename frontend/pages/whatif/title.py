@@ -21,6 +21,10 @@ def best_variant(mean_jct: MetricRow) -> int:
 def title_of(mean_jct: MetricRow, figures: Sequence[Figures], names: Sequence[str], chosen: int) -> str:
     """Return the title, one sentence with its number."""
     base, own = (mean_jct["variants"][at]["mean"] or 0.0 for at in (0, chosen))
+    compared = {0: base, chosen: own}
+    without_end = [names[at] for at, mean in compared.items() if not mean and not figures[at].jct.value.size]
+    if without_end:
+        return f"No job ends under {' or '.join(without_end)}"
     change = own / base - 1 if base else 0.0
     if chosen == 0 or abs(change) < 0.005:
         ends = f"in {duration(base)} on average"

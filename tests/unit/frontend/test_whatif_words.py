@@ -1,7 +1,12 @@
 """Sentences of the what-if pages."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
 import pytest
 
+from frontend.pages.whatif.title import title_of
 from frontend.pages.whatif.words import fidelity_view, start_words
 from scheduler.selectors.rows import FidelityRow
 
@@ -45,3 +50,12 @@ def test_answer_is_doubted_where_its_replay_is_far_off(happened: list[FidelityRo
 
     assert view is not None
     assert view.doubt.replace("\u00a0", " ") == off
+
+
+def test_variant_under_which_no_job_ends_is_named() -> None:
+    """Its mean is 0 s, which is no completion: as when the servers that the jobs need are drained."""
+    means = cast(Any, {"variants": [{"mean": 0.0}, {"mean": 0.0}], "winner": None, "sure": None})
+    figures = cast(Any, [SimpleNamespace(jct=SimpleNamespace(value=np.array([])))] * 2)
+
+    assert title_of(means, figures, ["las", "fifo"], 1) == "No job ends under las or fifo"
+    assert title_of(means, figures, ["las"], 0) == "No job ends under las"
