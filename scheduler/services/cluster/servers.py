@@ -89,6 +89,8 @@ def server_change(
     reason = problems.reason(reason)
     problems.name("name", name, pattern=NAME, most=NAME_CHARS, right="letters, digits, '.' and '-'")
     kept = list(dict.fromkeys(problems.text("labels", label, least=1, most=LABEL_CHARS) for label in labels))
+    if any("," in label for label in kept):
+        problems.add("labels", "characters", "A label has no comma: on the page commas stand between labels.")
     if len(kept) > MOST_LABELS:
         problems.add("labels", "too_many", f"A server has at most {MOST_LABELS} labels, not {len(kept)}.")
     problems.refuse()

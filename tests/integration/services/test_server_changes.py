@@ -52,6 +52,7 @@ def test_new_name_and_labels_are_kept_with_both_values() -> None:
         ({"name": other.name}, "/name"),
         ({"name": "gpu 01"}, "/name"),
         ({"labels": ["x" * 41]}, "/labels"),
+        ({"labels": ["west, fans"]}, "/labels"),
         ({"labels": [str(number) for number in range(11)]}, "/labels"),
         ({"reason": ""}, "/reason"),
     ):
