@@ -58,16 +58,10 @@ def jct_chart(results: Sequence[Figures], names: Sequence[str], drawn: Sequence[
     """Return the share of jobs completed by completion time."""
     curves = [result.jct for result in results]
     medians = [result.summary["p50_jct_s"] for result in results]
-    fastest = int(np.nanargmin(medians)) if any(np.isfinite(medians)) else 0
-    title = (
-        f"Half of all jobs end within {duration(medians[0])}"
-        if len(results) == 1
-        else f"Half of all jobs end within {duration(medians[fastest])} under {names[fastest]}"
-        + (f", {duration(medians[0])} under {names[0]}" if fastest else "")
-    )
+    ended = [at for at, curve in enumerate(curves) if len(curve.value)]
     return _distribution(
         id="jct",
-        title=title,
+        title=half_by([medians[at] for at in ended], [names[at] for at in ended], of_all=len(results)),
         sub="Share of finished jobs by completion time, log scale",
         curves=curves,
         names=names,
@@ -76,6 +70,17 @@ def jct_chart(results: Sequence[Figures], names: Sequence[str], drawn: Sequence[
         write=duration,
         head="Completed",
     )
+
+
+def half_by(medians: Sequence[float], names: Sequence[str], *, of_all: int) -> str:
+    """Return by when half of the jobs end, of the variants under which any does."""
+    if not medians:
+        return "No job has ended"
+    if of_all == 1:
+        return f"Half of all jobs end within {duration(medians[0])}"
+    fastest = int(np.nanargmin(medians)) if any(np.isfinite(medians)) else 0
+    others = f", {duration(medians[0])} under {names[0]}" if fastest else ""
+    return f"Half of all jobs end within {duration(medians[fastest])} under {names[fastest]}{others}"
 
 
 def rho_chart(results: Sequence[Figures], names: Sequence[str], drawn: Sequence[Stroke]) -> Chart:

@@ -3,9 +3,11 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from frontend.components.charts import count_axis, layout
 from frontend.components.formats import THIN
-from frontend.pages.simulation.comparison import strokes
+from frontend.pages.simulation.comparison import half_by, strokes
 from frontend.pages.simulation.figures_table import TITLES, figure_rows
 
 
@@ -32,3 +34,19 @@ def _worst_rho(*values: float) -> list[str]:
     names = [f"arm {at}" for at in range(len(values))]
     rows = figure_rows(results, names, strokes(len(values), chosen=0), chosen=0)
     return [next(cell.text for cell in row.cells if cell.title == TITLES["max_rho"]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("medians", "names", "of_all", "title"),
+    [
+        ([], [], 2, "No job has ended"),
+        ([90.0], ["las"], 1, "Half of all jobs end within 1 min 30 s"),
+        ([90.0], ["srtf"], 2, "Half of all jobs end within 1 min 30 s under srtf"),
+        ([120.0, 90.0], ["las", "srtf"], 2, "Half of all jobs end within 1 min 30 s under srtf, 2 min under las"),
+    ],
+)
+def test_title_of_completion_times_leaves_out_variants_without_an_end(
+    medians: list[float], names: list[str], of_all: int, title: str
+) -> None:
+    """A variant under which no job ends has no median: it is not the fastest."""
+    assert half_by(medians, names, of_all=of_all).replace("\N{NO-BREAK SPACE}", " ") == title
