@@ -219,6 +219,7 @@ def test_cluster_page_says_what_is_drained_and_since_when() -> None:
     assert "cell drained" in client.get("/cluster").content.decode()
     assert "cell drained" in client.get("/").content.decode()
     assert "has 0 free, 8 drained since 3 Jan" in one
+    assert client.get(f"/cluster/{drained.pk}").content.decode().count('<span class="soft">drained</span>') == 8
 
 
 def test_a_server_that_was_never_seen_names_and_counts_nothing() -> None:
