@@ -40,7 +40,7 @@ class SizeBody(Body):
     gpu_memory_bytes = serializers.IntegerField(help_text="Of its largest GPU.")
 
 
-class ChangeBody(Body):
+class ServerChangeBody(Body):
     """Another name and other labels of a server; what is left out stays."""
 
     name = serializers.CharField(max_length=63, required=False)
@@ -75,7 +75,7 @@ class ServerDetail(ApiView):
     @extend_schema(
         operation_id="server_change",
         summary="Rename or label a server",
-        request=ChangeBody,
+        request=ServerChangeBody,
         responses={200: ServerDocument},
         examples=[
             OpenApiExample(
@@ -85,7 +85,7 @@ class ServerDetail(ApiView):
     )
     def put(self, request: Request, server: str) -> Response:
         """Give a server another name or other labels. Jobs that run on it go on; earlier events tell the new name."""
-        found, body = _row(request, server), read_body(request, ChangeBody)
+        found, body = _row(request, server), read_body(request, ServerChangeBody)
         changed = server_change(
             actor=request.user,
             server=found,

@@ -291,7 +291,7 @@ def test_an_admin_sets_what_a_user_may_take(world: World) -> None:
     response = client.post("/admin", settings_form(user_most_queued="many"))
 
     assert response.status_code == 422
-    assert b"user_most_queued must be a whole number from 1 to 1,000,000." in response.content
+    assert b"Jobs that a user may have queued must be a whole number from 1 to 1,000,000." in response.content
 
 
 def test_an_admin_sets_how_long_smoke_runs_are(world: World) -> None:
@@ -303,7 +303,7 @@ def test_an_admin_sets_how_long_smoke_runs_are(world: World) -> None:
     response = client.post("/admin", settings_form(smoke_run_s="a while"))
 
     assert response.status_code == 422
-    assert b"smoke_run_s must be a number of seconds" in response.content
+    assert b"Seconds that a job of several devices runs on one first must be a number of seconds" in response.content
 
 
 def test_admin_makes_the_first_queue_and_one_below_it(world: World) -> None:

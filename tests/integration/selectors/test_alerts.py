@@ -140,7 +140,7 @@ def test_more_alerts_cost_no_more_queries(admin: User, django_assert_max_num_que
         Event.objects.create(
             at=AT, kind="fairness_over", actor="scheduler", queue=queue_make(), data={"rho": 3, "limit": 2}
         )
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(9):
         assert len(alerts(admin, NOW)) == 12
     other = member_make(queue_make("x"))
     with django_assert_max_num_queries(0):

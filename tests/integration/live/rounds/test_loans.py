@@ -33,5 +33,5 @@ def test_borrower_runs_until_the_share_fits(world: World) -> None:
     world.until_state(late, JobState.RUNNING)
 
     before, now = world.attempts(late)
-    assert before.preempt_rule == PreemptRule.NO_SHARE
+    assert before.preempt_rule == PreemptRule.MOVED
     assert not now.is_lent
