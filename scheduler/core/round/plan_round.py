@@ -226,7 +226,9 @@ def _preemptions(
         elif by_job == NO_ROW:
             rule = PreemptRule.SERVER_GONE
             if withdrawn[row] or (is_sharing and row in selection.displaced):
-                rule = PreemptRule.MOVED if runs[row] else PreemptRule.NO_SHARE
+                # No policy takes the GPUs of a protected job: its server has less than it insists on.
+                no_share = PreemptRule.NO_SHARE if jobs.preemptible[row] else PreemptRule.SERVER_GONE
+                rule = PreemptRule.MOVED if runs[row] else no_share
         else:
             rule = displaced_by(line, selection, row, by_job)
             if rule is PreemptRule.POLICY_ORDER:
