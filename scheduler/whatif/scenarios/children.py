@@ -47,6 +47,7 @@ class Child:
             start_new_session=True,
         )
         self._clear()
+        self._is_read = False  # to the end of what it says: it is lost, or about to be
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -59,7 +60,8 @@ class Child:
     @property
     def is_alive(self) -> bool:
         """Return whether it could make another run."""
-        return self._process.poll() is None
+        # In this order: while the reader waits for the process, ``poll`` knows nothing and says that it goes on.
+        return self._process.poll() is None and not self._is_read
 
     def begin(self, task: Mapping[str, Any]) -> None:
         """Begin a run after the last one has ended; ``task`` holds ``base`` (a path), ``variant`` and ``seed``."""
@@ -84,6 +86,7 @@ class Child:
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             self.error = "Its process sent what is no result, or a result that is too large."
             self._kill()
+        self._is_read = True
         self._finish(self._process.wait())
 
     def _take(self, message: Json) -> None:

@@ -122,6 +122,15 @@ def test_runs_follow_each_other_in_one_process(worlds: Worlds, admin: User) -> N
     assert used[0] != used[1]
 
 
+def test_process_that_is_being_waited_for_takes_no_run(processes: None) -> None:
+    """In that moment ``Popen.poll`` tells of a process that has ended that it goes on."""
+    child = children.Child()
+    with child._process._waitpid_lock:  # type: ignore[attr-defined]  # as held by the reader
+        os.kill(child.pid, signal.SIGKILL)
+        wait_for("its end is read", lambda: not child.is_alive, within_s=30)
+    child.end()
+
+
 def test_processes_that_wait_for_runs_end_after_a_while(worlds: Worlds, admin: User) -> None:
     """They keep their memory for the next question only as long as one may follow soon."""
     runner = worlds.runner(slots=1)
