@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -10,6 +10,7 @@ from rest_framework.response import Response
 from scheduler.api.http.bodies import Body, read_body
 from scheduler.api.http.documents import document_of, page_of
 from scheduler.api.http.idempotency import once
+from scheduler.api.http.openapi import MEANING, ProblemDocument
 from scheduler.api.http.pagination import whole_list
 from scheduler.api.http.parameters import choice, text
 from scheduler.api.http.permissions import READ, WRITE_JOBS, WRITE_QUEUES
@@ -96,7 +97,10 @@ class QuotaRequests(ApiView):
         operation_id="quota_request_create",
         summary="Ask for quota",
         request=AskBody,
-        responses={201: QuotaRequestDocument},
+        responses={
+            201: QuotaRequestDocument,
+            (404, "application/problem+json"): OpenApiResponse(ProblemDocument, description=MEANING["404"]),
+        },
         examples=[
             OpenApiExample(
                 "Four more until the deadline",

@@ -50,7 +50,7 @@ def test_ranks_of_two_servers_save_and_stop_at_one_step(stack: Stack) -> None:
         lambda: [
             attempt
             for attempt in member.get(f"/api/v1/jobs/{job_id}/attempts")["results"]
-            if attempt["number"] == 2 and (member.job(job_id)["step"] or 0) > paused["step"]
+            if attempt["number"] == 2 and (attempt["last_step"] or 0) > paused["step"]
         ],
         within_s=120,
     )

@@ -21,7 +21,7 @@ from scheduler.broker import ChannelFrames, RedisBell, RedisTransport, frame_mes
 from tests.integration.agents.test_broker import broker_binary
 from tests.support.e2e.stack import wait_for
 
-pytestmark = pytest.mark.usefixtures("processes")
+pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.django_db]
 SERVER = "s00000000001"
 PASSWORDS = {name: f"password-of-{name}-123" for name in ("web", "scheduler", "simulations")}
 CELERY = (sys.executable, "-m", "celery", "-A", "clusterweb")

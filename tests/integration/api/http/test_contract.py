@@ -93,7 +93,7 @@ def headers(world: World) -> dict[str, dict[str, str]]:
 
 def changed(draw: st.DrawFn, body: Any) -> Any:  # JSON
     """Return a good body, perhaps with one thing in it changed."""
-    if not isinstance(body, dict) or draw(st.booleans()):
+    if not isinstance(body, dict) or not body or draw(st.booleans()):
         return body
     key = draw(st.sampled_from(sorted(body)))
     if isinstance(body[key], dict) and draw(st.booleans()):
