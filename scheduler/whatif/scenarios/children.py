@@ -46,6 +46,7 @@ class Child:
             env=child_environment(),
             start_new_session=True,
         )
+        self._lock, self._nonsense = threading.Lock(), ""  # why no run of it can have a result any more
         self._clear()
         self._is_read = False  # to the end of what it says: it is lost, or about to be
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -65,7 +66,9 @@ class Child:
 
     def begin(self, task: Mapping[str, Any]) -> None:
         """Begin a run after the last one has ended; ``task`` holds ``base`` (a path), ``variant`` and ``seed``."""
-        self._clear()
+        with self._lock:
+            self._clear()
+            self.error = self._nonsense
         limits = {"most_jobs": MOST_JOBS, "most_cpu_s": MOST_CPU_S, "most_bytes": MOST_BYTES}
         assert self._process.stdin
         try:
@@ -84,7 +87,8 @@ class Child:
                 if line.endswith(b"\n") or len(line) == MOST_MESSAGE_BYTES:  # else it ended within a message
                     self._take(json.loads(line))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            self.error = "Its process sent what is no result, or a result that is too large."
+            with self._lock:
+                self.error = self._nonsense = "Its process sent what is no result, or a result that is too large."
             self._kill()
         self._is_read = True
         self._finish(self._process.wait())

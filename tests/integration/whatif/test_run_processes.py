@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -115,8 +116,9 @@ def test_runs_follow_each_other_in_one_process(worlds: Worlds, admin: User) -> N
         until(runner, "it has ended", ended)
         assert scenario.state == ScenarioState.COMPLETED, scenario.error
         used.append(seen)
-        os.kill(worlds.pids()[0], signal.SIGKILL)
-        wait_for("it is lost", lambda: not worlds.pids(), within_s=30)
+        (pid,) = worlds.pids()
+        os.kill(pid, signal.SIGKILL)
+        wait_for("it is lost", partial(_is_over, pid), within_s=30)
 
     assert [len(pids) for pids in used] == [1, 1]
     assert used[0] != used[1]
