@@ -4,7 +4,7 @@ code:
   git: https://github.com/team/vision.git
   commit: 5f2b6e0c7d1a4f3c9b8e2d6a1c0f7e5b4a3d2c1b
   subdir: train                                   left out for all of the repository
-  key: {secret: deploy, of: queue}                left out where everybody may read it
+  key: {secret: deploy, of: queue}                left out where the repository is public
 
 Which hosts are allowed, and whether the commit is there, is decided by ``scheduler/services/code/git.py``.
 """
@@ -158,7 +158,7 @@ def git_schema(manifest: dict[str, Any]) -> dict[str, Any]:
                 "maxLength": SUBDIR_BYTES,
             },
             "key": {
-                "description": "A secret with a token, or user:password, where not everybody may read the repository.",
+                "description": "A secret with a token, or user:password, where the repository is not public.",
                 "anyOf": [
                     {
                         "type": "object",

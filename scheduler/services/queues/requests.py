@@ -1,4 +1,4 @@
-"""Requests for quota: members ask with a reason, those who may change the quota grant or refuse.
+"""Requests for quota: members ask with a reason; users with the right to change the quota grant or refuse.
 
 A granted request is a change of the quota like any other, in one transaction with the answer. Nothing happens by itself
 when its last day is over: the inbox of admins tells of it. Held right by

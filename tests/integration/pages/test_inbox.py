@@ -19,7 +19,7 @@ def overview(client: Client) -> str:
 
 @pytest.fixture(autouse=True)
 def _no_other_alert(world: World) -> None:
-    """Nobody asks for quota, and no queue goes beyond its budget."""
+    """No request for quota is open, and no queue is beyond its budget."""
     QuotaRequest.objects.all().delete()
     QueueBudget.objects.all().delete()
 

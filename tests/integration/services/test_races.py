@@ -104,7 +104,7 @@ def kinds(results: list[Any]) -> list[str]:
 
 
 def test_failed_jobs_of_an_array_are_tried_again_once(contest: Contest) -> None:
-    """However many ask at once: each failed index has one new job, and nobody is refused for being second."""
+    """However many ask at once: each failed index has one new job, and no request is refused for coming second."""
     queue = queue_make("vision")
     owner = member_make(queue, Role.MEMBER)
     [first] = jobs_store([spec_check(actor=owner, spec=spec_make(array="0-3"))], at=AT, ids=IDS)

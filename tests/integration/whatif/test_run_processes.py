@@ -39,7 +39,7 @@ LONG = {"kind": "generator", "text": "philly?jobs=40000&load=1.3", "cluster": SM
 def test_what_others_leave_where_runs_work_is_not_loaded(
     worlds: Worlds, admin: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Runs work in the folder for temporary files, in which everybody may write."""
+    """Runs work in the folder for temporary files, in which every user may write."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "json.py").write_text("import os\nopen('was-here', 'w')\nos._exit(3)\n")
     scenario = finished(worlds, ask(admin))
@@ -177,7 +177,7 @@ def test_run_that_is_lost_again_and_again_fails(worlds: Worlds, admin: User) -> 
 
 
 def test_cancel_ends_the_processes(worlds: Worlds, admin: User) -> None:
-    """Nobody simulates what nobody wants."""
+    """The processes of a cancelled scenario end."""
     scenario = ask(admin, start=LONG)
     runner = worlds.runner()
     until(runner, "a run runs", worlds.forks)
@@ -205,7 +205,7 @@ def test_worker_that_stops_gives_its_runs_back_at_once(worlds: Worlds, admin: Us
 
 @pytest.mark.usefixtures("processes")
 def test_process_of_a_run_ends_with_its_worker(tmp_path: Path) -> None:
-    """A child that nobody reads ends by itself, however its worker died."""
+    """A child whose worker has died ends by itself, however that died."""
     base = {"servers": columns_to_json(server_table(CLUSTER)), "queues": None, "round_s": 60.0, "least_gpus": 8}
     base["source"] = {"kind": "generator", "text": f"generate:{LONG['text']}"}
     (tmp_path / "base.json").write_text(json.dumps(base))

@@ -99,7 +99,7 @@ class SpecForm(forms.Form):
     )
     git_commit = _line("Commit", "All 40 digits: git rev-parse HEAD.", maxlength="64")
     git_subdir = _line("Folder in it", "Empty: all of it.", placeholder="src/train")
-    git_key = _line("Key", "Name of a secret with a token. Empty: everybody may read it.", placeholder="none")
+    git_key = _line("Key", "Name of a secret with a token. Empty: the repository is public.", placeholder="none")
     upload = forms.Field(
         label="Upload files", required=False, help_text="UTF-8 text, up to 1 MiB in all.", widget=_Files()
     )
