@@ -69,10 +69,11 @@ def costs_title(report: CostReport) -> str:
     """Return what an admin has to know first."""
     if not report["is_priced"]:
         return "No price is set, so nothing costs anything"
-    over = [row["queue"] for row in report["rows"] if is_over(row)]
+    over = [row for row in report["rows"] if is_over(row)]
     if len(over) > 1:
-        return f"{number(len(over))} queues go beyond their budgets this month"
-    if over:
-        return f"{over[0]} goes beyond its budget this month"
+        return f"{number(len(over))} queues have spent their budgets of this month, or will have at its end"
+    for row in over:
+        has_spent = row["budget"] is not None and row["spent"] > row["budget"]
+        return f"{row['queue']} {'has spent' if has_spent else 'will have spent'} more than its budget of this month"
     has_budget = any(row["budget"] is not None for row in report["rows"])
     return "Every queue stays within its budget this month" if has_budget else "No queue has a budget"
