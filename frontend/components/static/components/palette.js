@@ -7,7 +7,7 @@
   const input = dialog.querySelector("input"), list = document.getElementById("palette-hits");
   const count = document.getElementById("palette-count");
   const LATER_MS = 80, SLOW_MS = 300, LAST = `palette-last-${document.documentElement.dataset.user || ""}`, KEPT = 5;
-  let asked = 0, turn = 0, chosen = -1, opener = null;
+  let asked = 0, turn = 0, chosen = -1;
 
   const options = () => [...list.querySelectorAll("a.hit")].filter((hit) => !hit.hidden && !hit.closest("[hidden]"));
   const choose = (index, scroll = true) => {
@@ -88,13 +88,17 @@
     } finally { clearTimeout(slow); }
   };
 
-  const open = (from, text = "") => {
+  const open = (text = "") => {
     if (dialog.open) return;
-    opener = from;
     input.value = text;
     dialog.showModal();
     input.focus();
     ask();
+  };
+  /* The browser gives the focus back to what had it. Where nothing had it, the hidden field would take the next keys until the page is drawn. */
+  const close = () => {
+    dialog.close();
+    input.blur();
   };
   const go = (hit, inNewTab) => {
     remember(hit);
@@ -109,7 +113,9 @@
     if (moves[event.key]) { event.preventDefault(); moves[event.key](); return; }
     const hit = options()[chosen];
     if (event.key === "Enter" && hit) { event.preventDefault(); go(hit, event.ctrlKey || event.metaKey); }
-    if (event.key === "Escape" && input.value) { event.preventDefault(); event.stopPropagation(); input.value = ""; ask(); }
+    if (event.key !== "Escape") return;
+    event.preventDefault();
+    if (input.value) { event.stopPropagation(); input.value = ""; ask(); } else close();
   });
   let pointer = "";
   list.addEventListener("pointermove", (event) => {
@@ -118,17 +124,17 @@
     pointer = at;
   });
   list.addEventListener("click", (event) => { const hit = event.target.closest("a.hit"); if (hit) remember(hit); });
-  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
-  dialog.addEventListener("close", () => { turn += 1; opener?.focus({ preventScroll: true }); });
+  dialog.addEventListener("click", (event) => { if (event.target === dialog) close(); });
+  dialog.addEventListener("close", () => { turn += 1; });
   document.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") {
       event.preventDefault();
-      if (dialog.open) dialog.close(); else open(document.activeElement);
+      if (dialog.open) close(); else open();
     }
   });
   for (const field of document.querySelectorAll("[data-palette]")) {
-    field.addEventListener("click", (event) => { event.preventDefault(); open(field, field.value || ""); });
-    field.addEventListener("input", () => open(field, field.value)); // typed into by keyboard
+    field.addEventListener("click", (event) => { event.preventDefault(); open(field.value || ""); });
+    field.addEventListener("input", () => open(field.value)); // typed into by keyboard
   }
   globalThis.Palette = { open };
 })();

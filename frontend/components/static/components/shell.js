@@ -232,8 +232,7 @@ const Shell = (() => {
     if (event.timeStamp - leader < 1200 && places[event.key]) { leader = -Infinity; location.href = places[event.key]; return; }
     if (event.key === "g") leader = event.timeStamp; // when it was typed: a busy page handles it later
     else if (event.key === "/") {
-      const search = document.querySelector("[data-shortcut]");
-      if (globalThis.Palette) { event.preventDefault(); Palette.open(search); }
+      if (globalThis.Palette) { event.preventDefault(); Palette.open(); }
     } else if (event.key === "?") document.getElementById("keys")?.showModal();
     else if (event.key === "j") moveRow(1);
     else if (event.key === "k") moveRow(-1);
