@@ -44,7 +44,7 @@ def browser() -> Iterator[Browser]:
     if not CHROMIUM:
         pytest.skip("NO BROWSER TEST RAN: Chromium is not installed (make test-all installs it as root on Debian)")
     os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-    expect.set_options(timeout=30_000)  # demo jobs train on the same cores
+    expect.set_options(timeout=60_000)  # demo jobs train on the same cores
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield launched

@@ -54,8 +54,8 @@ def test_lead_moves_quota_sees_consequences_and_saves(lead: Watched, demo: Stack
     page.locator("label:has-text('speech') ~ input[type=number]").fill("1")
     page.locator("#quota-slide").fill("3")
     rows = page.locator("#consequences tbody tr")
-    expect(rows.filter(has_text="vision")).to_contain_text("3", timeout=60_000)
-    expect(rows.filter(has_text=re.compile("speech.*1", re.DOTALL))).to_have_count(1, timeout=60_000)
+    expect(rows.filter(has_text="vision")).to_contain_text("3")
+    expect(rows.filter(has_text=re.compile("speech.*1", re.DOTALL))).to_have_count(1)
     expect(page.locator("#consequences:not([aria-busy])")).to_be_visible(timeout=60_000)
     assert page.input_value("[name=reason]") == REASON
     assert [client.get(f"/api/v1/queues/{name}")["quota_gpus"] for name in ("vision", "speech")] == [2, 2]

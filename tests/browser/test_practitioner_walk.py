@@ -82,7 +82,7 @@ def by_curl(cluster: Stack) -> str:
         f"Authorization: Bearer {cluster.client('member').token}",
     ]
     command += ["-H", "Content-Type: application/json", "--data-binary", "@-"]
-    done = subprocess.run(command, input=json.dumps(SPEC), capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(command, input=json.dumps(SPEC), capture_output=True, text=True, timeout=300, check=True)
     return str(json.loads(done.stdout)["id"])
 
 
@@ -92,7 +92,7 @@ def by_command(cluster: Stack, directory: Path, *arguments: str) -> str:
     env |= {"CLUSTERWEB_URL": cluster.url, "CLUSTERWEB_TOKEN": cluster.client("member").token}
     done = subprocess.run(
         [sys.executable, "-m", "clusterweb.cli", *arguments],
-        cwd=directory, env=env, capture_output=True, text=True, timeout=60,
+        cwd=directory, env=env, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -159,7 +159,7 @@ def test_submit_three_ways_then_why_and_when_then_unblock(cluster: Stack, browse
     page.wait_for_url("**/why")
     member.wait_state(number, "running", within_s=60)
     page.goto(f"{cluster.url}/jobs/{number}")
-    expect(page.locator("h1")).to_contain_text("Running", ignore_case=True, timeout=60_000)
+    expect(page.locator("h1")).to_contain_text("Running", ignore_case=True)
     picture(page, "started")
 
     context.close()
