@@ -157,12 +157,23 @@ const Live = (() => {
     document.dispatchEvent(new CustomEvent("liverefresh"));
   };
 
+  /* A job that prepares has other parts than one that waits. A page that came with other parts is loaded anew, unless a
+     user writes, chooses or marks something in it. */
+  const parts = (page) => [...page.querySelectorAll("[data-live-part]")].map(({ id }) => id).join(" ");
+  const arrivedWith = parts(document);
+  const inUse = () =>
+    document.querySelector("dialog[open], main details[open]") !== null
+    || document.activeElement.matches("input, textarea, select")
+    || String(getSelection()) !== "";
+
   const fetchPage = async () => {
     asked = 0;
     lastRefresh = Date.now();
     const response = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (!response.ok || response.redirected) return;
-    swap(new DOMParser().parseFromString(await response.text(), "text/html"));
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    if (parts(page) !== arrivedWith && !inUse()) location.reload();
+    else swap(page);
   };
 
   /* Spread over a second, so that all readers of one frame do not ask at once; never twice within three seconds. */

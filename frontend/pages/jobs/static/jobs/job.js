@@ -26,7 +26,7 @@
   const progress = (row) => {
     if (row.step === null) return;
     // A job of which nothing was known begins to report: the page has other parts then.
-    if (document.querySelector("[data-plain]")) { location.reload(); return; }
+    if (document.querySelector("[data-plain]")) { Live.refresh(); return; }
     const total = row.total_steps;
     if (at("step")) at("step").textContent = `step ${Shell.number(row.step)}${total ? ` of ${Shell.number(total)}` : ""}`;
     if (row.loss !== null && at("loss")) at("loss").textContent = `loss ${Shell.significant(row.loss)}`;
