@@ -1,7 +1,6 @@
 """A folder on the form: chosen, sent, sent again, as a zip, and without scripts; the same digest as by the command."""
 
 import io
-import os
 import zipfile
 from pathlib import Path
 
@@ -92,6 +91,25 @@ def test_change_sends_the_change_alone(member: Watched, folder: Path) -> None:
     assert page.input_value("[name=code]") == digest_of(folder)
     page.get_by_role("button", name="Without a folder").click()
     assert page.input_value("[name=code]") == ""
+    assert page.input_value("[name=command]") == ""  # it was guessed
+
+
+def test_packages_are_guessed_and_a_lock_comes_first(member: Watched, folder: Path) -> None:
+    """The file on top that names them; none is said; what is typed stays."""
+    page = member.open("/jobs/new")
+    choose(page, folder)
+    expect(page.locator("[data-fact=packages]")).to_have_text("No requirements.txt or uv.lock")
+    (folder / "requirements.txt").write_text("tiny==1.0\n")
+    choose(page, folder)
+    expect(page.locator("[name=python]")).to_have_value("requirements.txt")
+    (folder / "uv.lock").write_text("version = 1\n")
+    choose(page, folder)
+    expect(page.locator("[name=python]")).to_have_value("uv.lock")
+    expect(page.locator("[data-fact=packages-why]")).to_contain_text("requirements.txt is not read")
+    page.fill("[name=python]", "/opt/venv")
+    choose(page, folder)
+
+    assert page.input_value("[name=python]") == "/opt/venv"
 
 
 def test_folder_that_is_too_large_is_told_before_it_is_sent(member: Watched, folder: Path) -> None:
@@ -155,7 +173,7 @@ def test_without_scripts_a_zip_goes_with_the_form(browser: Browser, demo: Stack)
 
 @pytest.mark.parametrize(("width", "height", "theme"), SIZES)
 def test_box_fits_the_page(browser: Browser, demo: Stack, folder: Path, width: int, height: int, theme: str) -> None:
-    """Nothing is cut off at any width, empty and filled; with PICTURES set pictures are kept."""
+    """Nothing is cut off at any width, empty and filled."""
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)  # type: ignore[arg-type]  # one of two words
     page = context.new_page()
     sign_in(page, demo, "member")
@@ -165,6 +183,4 @@ def test_box_fits_the_page(browser: Browser, demo: Stack, folder: Path, width: i
             choose(page, folder)
             expect(page.locator("[data-fact=guess]")).not_to_be_empty()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        if kept := os.environ.get("FOLDER_PICTURES"):
-            page.screenshot(path=f"{kept}/folder-{state}-{width}-{theme}.png")
     context.close()

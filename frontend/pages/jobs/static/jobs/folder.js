@@ -14,7 +14,7 @@
   const { sizeText } = globalThis.FolderReading;
   const BUNDLE_BYTES = 32 * 1024 * 1024;
   let sending = null; // AbortController of what is under way
-  let guess = "";
+  const guesses = {}; // what was last guessed, by field
 
   const counted = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
@@ -100,9 +100,9 @@
   };
 
   /* What is typed is never overwritten: a guess goes into an empty field, or in the place of the last guess. */
-  const fill = (name, value, last = "") => {
+  const fill = (name, value) => {
     const field = form.elements[name];
-    if (!field.value.trim() || (last && field.value === last)) field.value = value;
+    if (!field.value.trim() || field.value === guesses[name]) field.value = guesses[name] = value;
   };
 
   const showFacts = async (rows, ignored, { answer, sent, sentBytes }) => {
@@ -114,10 +114,11 @@
     const found = await globalThis.FolderReading.guessed(rows);
     fact("guess").textContent = found ? `Starts with ${found.path}, guessed` : "No script to start was found";
     fact("guess-why").textContent = found ? found.why : "Write the command above.";
-    if (found) {
-      fill("command", `python ${found.path}`, guess);
-      guess = `python ${found.path}`;
-    }
+    if (found) fill("command", `python ${found.path}`);
+    const [packages, other] = globalThis.FolderReading.packagesOf(rows);
+    fact("packages").textContent = packages ? `Packages of ${packages}, guessed` : "No requirements.txt or uv.lock";
+    fact("packages-why").textContent = !packages ? "The job gets the Python of the server." : other ? `It is exact; ${other} is not read.` : "The environment is built once, for all jobs with this file.";
+    fill("python", packages || "");
     part("facts").hidden = false;
   };
 
@@ -191,6 +192,7 @@
   part("clear").addEventListener("click", () => {
     sending?.abort();
     code.value = "";
+    for (const name of Object.keys(guesses)) fill(name, "");
     part("name").textContent = "No folder yet";
     part("facts").hidden = part("clear").hidden = true;
     tell("");

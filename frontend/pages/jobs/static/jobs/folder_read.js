@@ -134,5 +134,8 @@ globalThis.FolderReading = (() => {
     return known ? { path: known, why: "By its name." } : null;
   };
 
-  return { ofInput, ofEntry, withoutIgnored, refuseTooMuch, hashed, guessed, sizeText };
+  /* The file on top that names its packages; a lock is exact, so it comes first. */
+  const packagesOf = (rows) => ["uv.lock", "requirements.txt"].filter((name) => rows.some(({ path }) => path === name));
+
+  return { ofInput, ofEntry, withoutIgnored, refuseTooMuch, hashed, guessed, packagesOf, sizeText };
 })();
