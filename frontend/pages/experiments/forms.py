@@ -23,18 +23,13 @@ TEXTS = {"job": "Job", "space": "Parameters"}
 
 
 def first_fields(queue: str) -> dict[str, str]:
-    """Return what an empty form begins with: a search that says how one is written."""
-    command = ["python", "train.py", "--lr", "{lr}", "--width", "{width}"]
-    job = {"apiVersion": "v1", "name": "lr-search", "queue": queue, "command": command, "resources": {"gpus": 1}}
-    space = {"lr": {"low": 0.0001, "high": 1.0, "log": True}, "width": {"choices": [16, 32, 64]}}
+    """Return what an empty form begins with: a small grid that says how one is written."""
+    command = ["python", "train.py", "--lr", "{lr}", "--seed", "{seed}"]
+    job = {"apiVersion": "v1", "name": "lr-sweep", "queue": queue, "command": command, "resources": {"gpus": 1}}
     return {
         "job": yaml.safe_dump(job, sort_keys=False, default_flow_style=None),
-        "space": yaml.safe_dump(space, sort_keys=False, default_flow_style=None),
-        "sampler": "random",
-        "configurations": "20",
-        "total_steps": "4000",
-        "feedback_steps": "200",
-        "target_loss": "0.1",
+        "space": "lr: 0.1,0.01,0.001\nseed: 1..2\n",
+        "sampler": "grid",
         "seed": "0",
     }
 
