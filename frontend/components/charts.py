@@ -183,7 +183,8 @@ def area(
 def line(
     name: str, x: Sequence[object], y: Sequence[float | None], *, color: str, width: float = 2, **more: object
 ) -> Json:
-    """Return a line; ``more`` may set ``dash`` and ``shape`` (``hv`` for GPU counts)."""
+    """Return a line, a dot where it has one value; ``more`` may set ``dash`` and ``shape`` (``hv`` for GPU counts)."""
+    is_dot = sum(value is not None for value in y) == 1
     return {
         "type": "scatter",
         "mode": "lines",
@@ -191,7 +192,7 @@ def line(
         "x": list(x),
         "y": list(y),
         "line": {"width": width, "color": token(color), **more},
-    }
+    } | ({"mode": "lines+markers", "cliponaxis": False} if is_dot else {})
 
 
 def note(text: str, x: object, y: object, *, color: str = "text", bold: bool = False, **more: object) -> Json:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from frontend.components.charts import count_axis, layout
+from frontend.components.charts import count_axis, layout, line
 from frontend.components.formats import THIN
 from frontend.pages.simulation.comparison import half_by, strokes
 from frontend.pages.simulation.figures_table import TITLES, figure_rows
@@ -19,6 +19,13 @@ def test_axes_and_hovers_part_thousands_with_a_thin_space() -> None:
     assert made["xaxis"]["separatethousands"]
     assert made["yaxis"]["separatethousands"]
     assert count_axis(4_000)["ticktext"][-1] == f"4{THIN}000"
+
+
+def test_a_curve_of_one_value_is_a_dot() -> None:
+    """A line through one point is nothing that can be seen."""
+    one, two = line("a", [1, 2], [None, 0.5], color="text"), line("a", [1, 2], [0.6, 0.5], color="text")
+
+    assert (one["mode"], two["mode"]) == ("lines+markers", "lines")
 
 
 def test_a_column_of_ratios_has_as_many_digits_as_its_largest_needs() -> None:
