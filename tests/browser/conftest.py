@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tests.support.e2e.stack import Stack, wait_for
+from tests.support.e2e.stack import ROOT, Stack, wait_for
 
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
@@ -49,6 +49,14 @@ def browser() -> Iterator[Browser]:
         launched = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield launched
         launched.close()
+
+
+def picture(page: Page, name: str, *, whole: bool = False) -> None:
+    """Keep a picture of the page in ``docs/pictures`` where pictures are wanted (``PICTURES=1``)."""
+    if os.environ.get("PICTURES"):
+        page.mouse.move(0, 0)
+        page.wait_for_timeout(1_000)
+        page.screenshot(path=str(ROOT / "docs" / "pictures" / f"{name}.png"), full_page=whole)
 
 
 def sign_in(page: Page, demo: Stack, user: str) -> None:

@@ -3,22 +3,13 @@
 With ``PICTURES=1`` the pictures of ``docs/admins.md`` are taken on the way.
 """
 
-import os
+from playwright.sync_api import expect
 
-from playwright.sync_api import Page, expect
-
-from tests.browser.conftest import Watched
-from tests.support.e2e.stack import ROOT, Stack, wait_for
+from tests.browser.conftest import Watched, picture
+from tests.support.e2e.stack import Stack, wait_for
 from tests.support.rows.notices import Receiver
 
 QUICK = {"queue": "vision", "command": ["python", "-S", "-c", "import time; time.sleep(2)"]}
-
-
-def picture(page: Page, name: str) -> None:
-    """Keep a picture of the page where pictures are wanted."""
-    if os.environ.get("PICTURES"):
-        page.wait_for_timeout(1_000)
-        page.screenshot(path=str(ROOT / "docs" / "pictures" / f"admin-{name}.png"))
 
 
 def test_admin_looks_after_the_cluster(admin: Watched, demo: Stack, receiver: Receiver) -> None:
@@ -47,18 +38,18 @@ def test_admin_looks_after_the_cluster(admin: Watched, demo: Stack, receiver: Re
     wait_for("deliveries", lambda: sum(row["state"] == "delivered" for row in client.get(log)["results"]) >= 13)
     page = admin.open(f"/webhooks/{webhook}")
     expect(page.locator("#log")).to_contain_text("job.finished")
-    picture(page, "webhook")
+    picture(page, "admin-webhook")
 
     wait_for("a replay of both", lambda: client.get("/api/v1/shadow")["scores"], within_s=120)
     page = admin.open("/admin/shadow")
     expect(page.locator("h1")).to_contain_text("replayed over")
     expect(page.locator("#rounds tbody tr").first).to_be_visible()
-    picture(page, "shadow")
+    picture(page, "admin-shadow")
     page = admin.open("/cluster?range=1h")
     expect(page.locator("#hours-table-title")).to_be_visible()
     page.locator(".over-time").scroll_into_view_if_needed()
-    picture(page, "cluster")
+    picture(page, "admin-cluster")
     page = admin.open("/admin/audit")
     expect(page.locator("table.audit")).to_contain_text("Would first come, first served do?")
     expect(page.locator("table.audit")).to_contain_text("team chat")
-    picture(page, "audit")
+    picture(page, "admin-audit")

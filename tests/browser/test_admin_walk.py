@@ -3,23 +3,15 @@
 With ``PICTURES=1`` the pictures of ``docs/what-if.md`` are taken on the way.
 """
 
-import os
-
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Watched
+from tests.browser.conftest import Watched, picture
 from tests.support.e2e.stack import ROOT, Stack, wait_for
 
 MONTH = ROOT / "fixtures" / "traces" / "philly_2017-10.csv.gz"
 POLICIES = ("las", "srtf", "ftf", "fifo")
 QUICK = {"queue": "vision", "command": ["python", "-S", "-c", "pass"]}
 LONG = {"queue": "speech", "command": ["python", "-S", "-c", "import time; time.sleep(600)"]}
-
-
-def picture(page: Page, name: str, *, whole: bool = False) -> None:
-    """Keep a picture of the page where pictures are wanted."""
-    if os.environ.get("PICTURES"):
-        page.screenshot(path=str(ROOT / "docs" / "pictures" / f"admin-{name}.png"), full_page=whole)
 
 
 def ask_about_policies(page: Page, name: str) -> None:
@@ -61,7 +53,7 @@ def test_admin_compares_four_policies_and_applies_the_winner(admin: Watched, dem
     page.click("button[value=ask]")
     compared(page)
     assert "The live cluster" in page.inner_text(".page-head")
-    picture(page, "live")
+    picture(page, "admin-live")
 
     page = admin.open("/whatif/new")
     ask_about_policies(page, "Which policy for October?")
@@ -70,23 +62,23 @@ def test_admin_compares_four_policies_and_applies_the_winner(admin: Watched, dem
     page.fill("[name=num_jobs]", "6000")
     page.check("input[name=cluster][value=own]")
     page.fill("[name=servers]", "14")
-    picture(page, "ask")
+    picture(page, "admin-ask")
     page.click("button[value=ask]")
     page.wait_for_selector("#progress")
-    picture(page, "progress")
+    picture(page, "admin-progress")
     compared(page)
-    picture(page, "month", whole=True)
+    picture(page, "admin-month", whole=True)
 
     best = winner(page)
     before = client.get("/api/v1/settings")["policy"]
     page.click(f"summary:has-text('Apply {best}')")
-    picture(page, "apply")
+    picture(page, "admin-apply")
     page.fill(f"#reason-{POLICIES.index(best)}", "The month says so")
     page.click(f"button[name=variant][value='{POLICIES.index(best)}']")
     wait_for("the winner decides", lambda: client.get("/api/v1/settings")["policy"] == best, within_s=60)
     page = admin.open("/admin")
     expect(page.locator("input[name=policy]:checked")).to_have_value(best)
-    picture(page, "settings")
+    picture(page, "admin-settings")
     audited = admin.open("/admin/audit").inner_text("main")
 
     assert best != before or best == "las"

@@ -3,27 +3,18 @@
 With ``PICTURES=1`` the pictures of ``docs/leads.md`` are taken on the way.
 """
 
-import os
 import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import Watched
-from tests.support.e2e.stack import ROOT, Stack
+from tests.browser.conftest import Watched, picture
+from tests.support.e2e.stack import Stack
 
 ABOVE = "/api/v1/queues/research/members/lead"
 QUICK = {"queue": "vision", "command": ["python", "-S", "-c", "pass"]}
 REASON = "Two fine-tuning runs until Friday"
-
-
-def picture(page: Page, name: str) -> None:
-    """Keep a picture of the page where pictures are wanted."""
-    if os.environ.get("PICTURES"):
-        page.mouse.move(0, 0)
-        page.wait_for_timeout(800)
-        page.screenshot(path=str(ROOT / "docs" / "pictures" / f"lead-{name}.png"))
 
 
 @pytest.fixture
@@ -47,7 +38,7 @@ def test_lead_moves_quota_sees_consequences_and_saves(lead: Watched, demo: Stack
     page = lead.open("/queues")
     page.click("a.queue-name:has-text('vision')")
     expect(page.locator("#share[data-drawn]")).to_be_visible(timeout=60_000)
-    picture(page, "queue")
+    picture(page, "lead-queue")
 
     page.click(".tabs a:has-text('Quota')")
     page.fill("[name=reason]", REASON)
@@ -59,12 +50,12 @@ def test_lead_moves_quota_sees_consequences_and_saves(lead: Watched, demo: Stack
     expect(page.locator("#consequences:not([aria-busy])")).to_be_visible(timeout=60_000)
     assert page.input_value("[name=reason]") == REASON
     assert [client.get(f"/api/v1/queues/{name}")["quota_gpus"] for name in ("vision", "speech")] == [2, 2]
-    picture(page, "preview")
+    picture(page, "lead-preview")
 
     page.click("button:has-text('Save quota')")
     expect(page.locator("#changes")).to_contain_text(f"to 3: {REASON}.")
     assert [client.get(f"/api/v1/queues/{name}")["quota_gpus"] for name in ("vision", "speech")] == [3, 1]
-    picture(page, "saved")
+    picture(page, "lead-saved")
 
     page.fill("[name=limits-user_max_gpus]", "2")
     page.fill("[name=limits-reason]", "Everybody gets a turn")
@@ -72,10 +63,10 @@ def test_lead_moves_quota_sees_consequences_and_saves(lead: Watched, demo: Stack
     expect(page.locator("#changes")).to_contain_text("lets each user of vision hold 2\u00a0devices at most")
     page.click(".tabs a:has-text('Members')")
     expect(page.locator("table")).to_contain_text("of 2")
-    picture(page, "members")
+    picture(page, "lead-members")
     page.click(".tabs a:has-text('Usage and loans')")
     expect(page.locator("#usage-title")).to_contain_text("CPU slot-hours")
-    picture(page, "usage")
+    picture(page, "lead-usage")
     with page.expect_download() as download:
         page.click("a:has-text('CSV')")
     assert download.value.suggested_filename == "usage-vision.csv"

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import Watched
+from tests.browser.conftest import Watched, picture
 from tests.support.e2e.stack import ROOT, Stack, wait_for
 
 TRAIN = "import time\nprint('training', flush=True)\ntime.sleep(600)\n"
@@ -65,13 +65,6 @@ def cluster() -> Iterator[Stack]:
             product.destroy()
 
 
-def picture(page: Page, name: str) -> None:
-    """Keep a picture of what a practitioner sees where pictures are wanted."""
-    if os.environ.get("PICTURES"):
-        page.wait_for_timeout(400)
-        page.screenshot(path=str(ROOT / "docs" / "pictures" / f"practitioner-{name}.png"))
-
-
 def by_curl(cluster: Stack) -> str:
     """Submit by curl; return the id."""
     command = [
@@ -118,7 +111,7 @@ def submit_by_form(page: Page, url: str) -> str:
     page.click("button[value=check]")
     expect(page.locator("#preview")).to_contain_text("Nothing is stored yet")
     expect(page.locator("#preview-title")).to_contain_text("It would")
-    picture(page, "preview")
+    picture(page, "practitioner-preview")
     page.click(".submit-bar button[value=submit]")
     page.wait_for_url("**/jobs/J-*")
     return page.url.rpartition("/")[2]
@@ -149,18 +142,18 @@ def test_submit_three_ways_then_why_and_when_then_unblock(cluster: Stack, browse
     expect(page.locator("#why-reason")).to_contain_text("2 CPU slots")
     expect(page.get_by_text("Starts at about").first).to_be_visible()
     expect(page.locator("#unblock-title")).to_have_text("What would start it")
-    picture(page, "why")
+    picture(page, "practitioner-why")
     assert "Ask for 1 GPU instead of 2" in by_command(cluster, tmp_path, "explain", number)
 
     page.click(".offers li:has-text('Ask for 1 CPU slot') a")
     expect(page.locator("h1")).to_have_text("Change what resnet-walk asks for?")
-    picture(page, "apply")
+    picture(page, "practitioner-apply")
     page.click("button[type=submit]:has-text('Change')")
     page.wait_for_url("**/why")
     member.wait_state(number, "running", within_s=60)
     page.goto(f"{cluster.url}/jobs/{number}")
     expect(page.locator("h1")).to_contain_text("Running", ignore_case=True)
-    picture(page, "started")
+    picture(page, "practitioner-started")
 
     context.close()
     assert not watched.errors
@@ -176,13 +169,13 @@ def test_import_fills_the_form_and_everything_fits_a_phone(cluster: Stack, brows
     page.click("button[value=import]")
     expect(page.locator("[name=name]")).to_have_value("bert")
     expect(page.locator("#unmapped-title")).to_contain_text("did not map")
-    picture(page, "import")
+    picture(page, "practitioner-import")
     waiting = cluster.client("member").submit(**brief("wide", queue="vision", code="pass", gpus=2))
     for path in ("/jobs/new", "/jobs", f"/jobs/{waiting}/why", f"/jobs/{waiting}/unblock?gpus=1"):
         overflow = watched.open(path).evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert overflow <= 0, path
     watched.open(f"/jobs/{waiting}/why")
-    picture(page, "phone")
+    picture(page, "practitioner-phone")
 
     context.close()
     assert not watched.errors
