@@ -46,7 +46,9 @@ class Cluster:
     def settings(self, **changes: object) -> None:
         """Change settings of the scheduler."""
         version = self.admin.get("/api/v1/settings")["version"]
-        answer = self.admin.call("PATCH", "/api/v1/settings", changes, {"If-Match": f'"{version}"'})
+        answer = self.admin.call(
+            "PATCH", "/api/v1/settings", {**changes, "reason": "measured"}, {"If-Match": f'"{version}"'}
+        )
         assert answer.status == 200, answer.text
 
     def slots(self, count: int, *, cpu_ids: tuple[int, ...] = ()) -> None:
@@ -65,7 +67,7 @@ class Cluster:
 
     def undrain(self) -> None:
         """Offer the second server again."""
-        self.admin.call("POST", f"/api/v1/servers/{self._server('server-02')}/undrain")
+        self.admin.call("POST", f"/api/v1/servers/{self._server('server-02')}/undrain", {"reason": "measured"})
         wait_for("offered", lambda: self._healthy(self._server("server-02")) > 0, within_s=60)
 
     def _server(self, name: str) -> str:

@@ -135,7 +135,10 @@ def test_admin_changes_the_policy_in_the_page(admin: Watched, demo: Stack) -> No
 
     settings = client.call("GET", "/api/v1/settings")
     back = client.call(
-        "PATCH", "/api/v1/settings", {"policy": "las"}, headers={"If-Match": settings.headers.get("etag", "")}
+        "PATCH",
+        "/api/v1/settings",
+        {"policy": "las", "reason": "as before"},
+        headers={"If-Match": settings.headers.get("etag", "")},
     )
     assert back.status == 200, back.text
 

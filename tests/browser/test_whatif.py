@@ -38,7 +38,10 @@ def test_admin_compares_policies_and_applies_one(admin: Watched, demo: Stack) ->
     assert page.url == address
     settings = client.call("GET", "/api/v1/settings")
     headers = {"If-Match": settings.headers.get("etag", "")}
-    assert client.call("PATCH", "/api/v1/settings", {"policy": "las"}, headers=headers).status == 200
+    assert (
+        client.call("PATCH", "/api/v1/settings", {"policy": "las", "reason": "as before"}, headers=headers).status
+        == 200
+    )
 
 
 def test_what_if_reads_without_scripts_and_fits_a_phone(browser: Browser, demo: Stack) -> None:

@@ -49,7 +49,7 @@ def one_server(stack: Stack) -> Iterator[Stack]:
     second = next(row["id"] for row in admin.get("/api/v1/servers")["results"] if row["name"] == "server-02")
     assert admin.call("POST", f"/api/v1/servers/{second}/drain", {"reason": "test"}).status == 200
     yield stack
-    assert admin.call("POST", f"/api/v1/servers/{second}/undrain").status == 200
+    assert admin.call("POST", f"/api/v1/servers/{second}/undrain", {"reason": "test"}).status == 200
 
 
 @pytest.fixture
@@ -68,4 +68,4 @@ def faulty(stack: Stack) -> Iterator[Stack]:
     for server in wait_for("every server reports", reporting):
         if server["state"] == "up":
             assert admin.call("POST", f"/api/v1/servers/{server['id']}/drain", {"reason": "test"}).status == 200
-        assert admin.call("POST", f"/api/v1/servers/{server['id']}/undrain").status == 200
+        assert admin.call("POST", f"/api/v1/servers/{server['id']}/undrain", {"reason": "test"}).status == 200

@@ -42,7 +42,9 @@ def test_a_shadow_plans_the_rounds_that_happen(stack: Stack) -> None:
     """By the simulations worker, on the snapshots that the scheduler handed over."""
     admin = stack.client("admin")
     version = admin.get("/api/v1/shadow")["version"]
-    answer = admin.call("PATCH", "/api/v1/shadow", {"policy": "srtf"}, headers={"If-Match": f'"{version}"'})
+    answer = admin.call(
+        "PATCH", "/api/v1/shadow", {"policy": "srtf", "reason": "test"}, headers={"If-Match": f'"{version}"'}
+    )
     assert answer.status == 200, answer.text
     job_id = stack.client("member").submit(name="seen", queue="vision", command=["sleep", "3"], retry={"max": 0})
     rounds = wait_for(
@@ -50,7 +52,7 @@ def test_a_shadow_plans_the_rounds_that_happen(stack: Stack) -> None:
         lambda: [row for row in admin.get("/api/v1/shadow/rounds")["results"] if row["num_same"]],
     )
     stack.client("member").wait_state(job_id, "completed")
-    assert admin.call("DELETE", "/api/v1/shadow").status == 204
+    assert admin.call("DELETE", "/api/v1/shadow?reason=seen+enough").status == 204
 
     assert rounds[0]["error"] == ""
     assert rounds[0]["num_only_live"] == rounds[0]["num_only_shadow"] == 0

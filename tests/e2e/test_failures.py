@@ -174,7 +174,7 @@ def test_server_whose_attempts_fail_is_drained_and_an_admin_undrains_it(faulty: 
     try:
         wait_for("it is drained", strike, within_s=90, every_s=1.0)
         drained = server()
-        answer = admin.call("POST", f"/api/v1/servers/{drained['id']}/undrain")
+        answer = admin.call("POST", f"/api/v1/servers/{drained['id']}/undrain", {"reason": "looked at"})
 
         assert drained["state_reason"].endswith("failed on it within an hour by machines: node")
         assert answer.status == 200, answer.text

@@ -118,5 +118,5 @@ def _use_policy(admin: Client, policy: str) -> None:
     """Decide by another policy from the next round on."""
     headers = admin.call("GET", "/api/v1/settings").headers
     etag = next(value for name, value in headers.items() if name.lower() == "etag")
-    answer = admin.call("PATCH", "/api/v1/settings", {"policy": policy}, headers={"If-Match": etag})
+    answer = admin.call("PATCH", "/api/v1/settings", {"policy": policy, "reason": "test"}, headers={"If-Match": etag})
     assert answer.status == 200, answer.text

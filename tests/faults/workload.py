@@ -160,7 +160,11 @@ class Workload:
         self._trace.add("user", "settings", *changes.values())
         version = cluster_row().settings_version
         settings_change(
-            actor=self._admin, changes=changes, expected_version=version, at=self._control.first.clock.now()
+            actor=self._admin,
+            changes=changes,
+            expected_version=version,
+            at=self._control.first.clock.now(),
+            reason="test",
         )
 
     def drain(self) -> None:
@@ -169,7 +173,7 @@ class Workload:
         self._trace.add("user", "drain", server.name, server.state)
         at = self._control.first.clock.now()
         if server.state == ServerState.DRAINING:
-            server_undrain(actor=self._admin, server=server, at=at)
+            server_undrain(actor=self._admin, server=server, reason="test", at=at)
         elif not Server.objects.filter(state=ServerState.DRAINING).exists():
             server_drain(actor=self._admin, server=server, reason="test", at=at)
 
@@ -184,7 +188,8 @@ class Workload:
         for server in Server.objects.order_by("number"):
             with committed():
                 try:
-                    server_undrain(actor=self._admin, server=server, at=self._control.first.clock.now())
+                    at = self._control.first.clock.now()
+                    server_undrain(actor=self._admin, server=server, reason="test", at=at)
                 except SchedulerError:
                     continue
 

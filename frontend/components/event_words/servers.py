@@ -11,9 +11,10 @@ def server_state_words(row: EventRow) -> Said:
     state, detail = look(row["new_state"]), row["data"].get("detail", "")
     if row["reason"] == "register":
         return "mute", "server", f"{row['actor']} added {SUBJECT}."
+    why = f": {detail}" if detail else ""
     words = {
-        "up": "is up." if row["reason"] != "undrain" else f"{row['actor']} returned {SUBJECT} to the pool.",
-        "draining": f"{row['actor']} drained {SUBJECT}{': ' + detail if detail else ''}.",
+        "up": "is up." if row["reason"] != "undrain" else f"{row['actor']} returned {SUBJECT} to the pool{why}.",
+        "draining": f"{row['actor']} drained {SUBJECT}{why}.",
         "lost": "is lost: no report for too long. Its jobs wait again.",
     }
     return state.tone, "server" if row["new_state"] == "up" else state.icon, words.get(row["new_state"], "joins.")
@@ -22,7 +23,7 @@ def server_state_words(row: EventRow) -> Said:
 def server_size_words(row: EventRow) -> Said:
     """Return the words of ``server_size``."""
     if row["reason"] == "confirmed":
-        return "ok", "check", f"{row['actor']} confirmed the size of {SUBJECT}."
+        return "ok", "check", f"{row['actor']} confirmed the size of {SUBJECT}{why_of(row)}."
     cores = (
         f"{number(row['data']['claimed']['num_cpus'])} CPU cores after {number(row['data']['believed']['num_cpus'])}"
     )
@@ -33,7 +34,7 @@ def server_mix_words(row: EventRow) -> Said:
     """Return the words of ``server_mix``."""
     allowed = row["data"].get("after", {}).get("may_mix_queues")
     what = "jobs of several queues" if allowed else "jobs of one queue alone"
-    return "info", "layers", f"{row['actor']} lets {SUBJECT} take {what} where nothing keeps them apart."
+    return "info", "layers", f"{row['actor']} lets {SUBJECT} take {what} where nothing keeps them apart{why_of(row)}."
 
 
 def server_change_words(row: EventRow) -> Said:

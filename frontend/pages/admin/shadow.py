@@ -74,7 +74,6 @@ def shadow(request: HttpRequest) -> HttpResponseBase:
             expected_version=sent_version(request),
             at=now_utc(),
             reason=request.POST.get("reason", ""),
-            needs_reason=True,
         )
     except SpecInvalid as error:
         return _show(request, errors=error.errors, status=422)
@@ -95,7 +94,6 @@ def end(request: HttpRequest) -> HttpResponseBase:
             expected_version=sent_version(request),
             at=now_utc(),
             reason=request.POST.get("reason", ""),
-            needs_reason=True,
         )
         messages.success(request, "No round is planned twice any more.")
     except SpecInvalid as error:

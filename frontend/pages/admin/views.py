@@ -83,7 +83,6 @@ def admin(request: HttpRequest) -> HttpResponseBase:
             expected_version=sent_version(request),
             at=now_utc(),
             reason=request.POST.get("reason", ""),
-            needs_reason=True,
         )
     except SpecInvalid as error:
         return _show(request, errors=error.errors, status=422)
@@ -145,7 +144,6 @@ def pause(request: HttpRequest) -> HttpResponseBase:
             expected_version=sent_version(request),
             at=now_utc(),
             reason=request.POST.get("reason", ""),
-            needs_reason=True,
         )
     except SpecInvalid as error:
         messages.error(request, "Nothing was changed: " + " ".join(entry.detail for entry in error.errors))

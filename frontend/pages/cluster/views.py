@@ -1,13 +1,11 @@
-"""Pages of the cluster: the map of all servers, one server, drain, undrain, and its size."""
+"""Pages of the cluster: the map of all servers, and one server."""
 
-import re
 from datetime import datetime, timedelta
 from typing import TypedDict
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
 
 from frontend.components.devices import device_word
 from frontend.components.errors import page
@@ -29,8 +27,7 @@ from frontend.pages.cluster.words import (
     tenants,
 )
 from frontend.pages.overview.utilization import utilization
-from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
-from scheduler.models import Event, Server
+from scheduler.models import Event
 from scheduler.models.event import SampleScope
 from scheduler.selectors.cluster.gpu_hours import gpu_hours
 from scheduler.selectors.cluster.overview import cluster_series, gpu_map
@@ -39,7 +36,6 @@ from scheduler.selectors.cluster.servers import server_detail
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.samples import newest_of_each, series_thinned, series_thinned_each
 from scheduler.selectors.visibility import is_admin
-from scheduler.services.cluster.servers import server_drain, server_mix_queues, server_size_confirm, server_undrain
 
 VIEWS = ("utilization", "queue", "job", "temperature", "table")
 HEAT_SPAN = timedelta(minutes=30)
@@ -180,72 +176,3 @@ def server(request: HttpRequest, server_id: str) -> HttpResponseBase:
         "is_admin": is_admin(request.user),
     }
     return render(request, "cluster/server.html", context)
-
-
-@page
-@require_http_methods(["GET", "HEAD", "POST"])
-def drain(request: HttpRequest, server_id: str) -> HttpResponseBase:
-    """Ask for a reason and drain the server; the same form stands in a dialog where scripts run."""
-    row = server_detail(request.user, server_id)
-    if not is_admin(request.user):
-        raise NotAllowed("Only an admin may drain servers.")
-    problem = ""
-    if request.method == "POST":
-        try:
-            drained = server_drain(
-                actor=request.user,
-                server=Server.objects.get(pk=row["id"]),
-                reason=request.POST.get("reason", ""),
-                at=now_utc(),
-            )
-            messages.success(request, f"{drained.name} is draining. Nothing new starts on it.")
-            return redirect("server", server_id=row["id"])
-        except SpecInvalid as error:
-            problem = " ".join(entry.detail for entry in error.errors)
-        except Conflict as error:
-            messages.error(request, str(error))
-            return redirect("server", server_id=row["id"])
-    context = {"server": row, "effect": drain_effect(row), "problem": problem, "typed": request.POST.get("reason", "")}
-    return render(request, "cluster/drain.html", context, status=422 if problem else 200)
-
-
-@page
-@require_POST
-def undrain(request: HttpRequest, server_id: str) -> HttpResponseBase:
-    """Offer the server to rounds again."""
-    row = server_detail(request.user, server_id)
-    try:
-        offered = server_undrain(actor=request.user, server=Server.objects.get(pk=row["id"]), at=now_utc())
-        messages.success(request, f"{offered.name} is offered again from the next round.")
-    except Conflict as error:
-        messages.error(request, str(error))
-    return redirect("server", server_id=row["id"])
-
-
-@page
-@require_POST
-def size(request: HttpRequest, server_id: str) -> HttpResponseBase:
-    """Believe the size that the server claims, if it is the one that was shown."""
-    row = server_detail(request.user, server_id)
-    size = {name: int(text) for name, text in request.POST.dict().items() if re.fullmatch(r"[0-9]{1,19}", str(text))}
-    try:
-        server = Server.objects.get(pk=row["id"])
-        server_size_confirm(actor=request.user, server=server, size=size, at=now_utc())
-        messages.success(request, f"{row['name']} is believed from its next report on.")
-    except Conflict as error:
-        messages.error(request, str(error))
-    return redirect("server", server_id=row["id"])
-
-
-@page
-@require_POST
-def mix(request: HttpRequest, server_id: str) -> HttpResponseBase:
-    """Let jobs of several queues run on the server although nothing keeps them apart, or no longer."""
-    row = server_detail(request.user, server_id)
-    allowed = request.POST.get("allowed") == "1"
-    changed = server_mix_queues(
-        actor=request.user, server=Server.objects.get(pk=row["id"]), allowed=allowed, at=now_utc()
-    )
-    what = "jobs of several queues" if allowed else "jobs of one queue alone"
-    messages.success(request, f"{changed.name} takes {what} from the next round.")
-    return redirect("server", server_id=row["id"])

@@ -21,7 +21,7 @@ class AlertLine:
     Attributes:
         href: Where the finding leads.
         verb: What the button says; it leads to ``to``, or is sent there.
-        is_danger: Whether what it does asks first and looks so.
+        is_danger: Whether what it does takes GPUs from jobs, and looks so.
     """
 
     key: str
@@ -93,7 +93,7 @@ def _line(row: AlertRow, looked_at: datetime | None, device: DeviceWord) -> Aler
         verb=verb,
         to=to,
         is_sent=is_sent,
-        is_danger=verb.endswith("\u2026"),
+        is_danger=row["kind"] == AlertKind.GPU_BROKEN,
     )
 
 
@@ -120,7 +120,7 @@ def _action(row: AlertRow) -> tuple[str, str, bool]:
     """Return what the button says, where it leads, and whether it is sent."""
     kind, id_, name = AlertKind(row["kind"]), row["subject_id"], row["subject"]
     if kind is AlertKind.SERVER_DRAINED:
-        return f"Return {name}", reverse("server-undrain", args=[id_]), True
+        return f"Return {name}\u2026", reverse("server-undrain", args=[id_]), False
     if kind is AlertKind.GPU_BROKEN:
         return f"Drain {name}\u2026", reverse("server-drain", args=[id_]), False
     if kind is AlertKind.QUEUE_UNFAIR:

@@ -252,7 +252,6 @@ def apply(request: HttpRequest, scenario: str) -> HttpResponseBase:
             expected_version=int(version),
             at=now_utc(),
             reason=request.POST.get("reason", ""),
-            needs_reason=True,
             because={"scenario": found.pk, "scenario_name": found.name},
         )
     except (Conflict, SpecInvalid) as error:

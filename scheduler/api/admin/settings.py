@@ -7,7 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.bodies import Body, ReasonField, read_body
 from scheduler.api.http.documents import document_of
 from scheduler.api.http.permissions import ADMIN, READ
 from scheduler.api.http.preconditions import etag, expected_version, guarded
@@ -82,7 +82,7 @@ class SettingsBody(ChosenBody):
     experiment_most_jobs = serializers.IntegerField(required=False)
     code_most_bytes = serializers.IntegerField(required=False)
     code_most_files = serializers.IntegerField(required=False)
-    reason = serializers.CharField(max_length=500, required=False, help_text="Why; kept in the audit list.")
+    reason = ReasonField(most=500)
 
 
 # What a change may name, in the order in which it is answered.
@@ -121,13 +121,13 @@ class Settings(ApiView):
         summary="Change the settings",
         request=SettingsBody,
         responses={200: SettingsDocument},
-        examples=[OpenApiExample("Another policy", {"policy": "srtf"}, request_only=True)],
+        examples=[OpenApiExample("Another policy", {"policy": "srtf", "reason": "It was faster."}, request_only=True)],
     )
     def patch(self, request: Request) -> Response:
         """Change how rounds decide, from the next round on. A new policy begins with its default options."""
         version = expected_version(request, present=cluster_row().settings_version)
         changes = read_body(request, SettingsBody)
-        reason, at = changes.pop("reason", ""), live_ports().clock.now()
+        reason, at = changes.pop("reason"), live_ports().clock.now()
         with guarded():
             cluster = settings_change(
                 actor=request.user, changes=changes, expected_version=version, at=at, reason=reason

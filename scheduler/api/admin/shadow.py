@@ -6,9 +6,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.admin.settings import ChosenBody
-from scheduler.api.http.bodies import read_body
+from scheduler.api.http.bodies import ReasonField, read_body
 from scheduler.api.http.documents import document_of, page_of
 from scheduler.api.http.pagination import PAGE, Order
+from scheduler.api.http.parameters import reason
 from scheduler.api.http.permissions import ADMIN
 from scheduler.api.http.preconditions import etag, expected_version, guarded
 from scheduler.api.http.view import ApiView
@@ -26,7 +27,7 @@ class ShadowBody(ChosenBody):
 
     introspection = serializers.ListField(child=serializers.CharField(max_length=40), required=False)
     introspection_options = serializers.DictField(child=serializers.DictField(), required=False)
-    reason = serializers.CharField(max_length=500, required=False, help_text="Kept in the audit list.")
+    reason = ReasonField(most=500)
 
 
 @extend_schema_field({"type": "array", "items": {"type": "array", "items": {"type": "integer"}}})
@@ -50,6 +51,8 @@ class ShadowPolicy(ApiView):
 
     rules = {"GET": ADMIN, "PATCH": ADMIN, "DELETE": ADMIN}
     versioned = frozenset({"PATCH"})
+    # A DELETE has no body that every client and proxy passes on.
+    query = {"DELETE": (reason(),)}
 
     @extend_schema(operation_id="shadow_read", summary="Read the shadow policy", responses={200: ShadowDocument})
     def get(self, request: Request) -> Response:
@@ -61,16 +64,16 @@ class ShadowPolicy(ApiView):
         summary="Choose a shadow policy",
         request=ShadowBody,
         responses={200: ShadowDocument},
-        examples=[OpenApiExample("Another order", {"policy": "srtf"}, request_only=True)],
+        examples=[OpenApiExample("Another order", {"policy": "srtf", "reason": "To compare."}, request_only=True)],
     )
     def patch(self, request: Request) -> Response:
         """Let another configuration plan every round from the next one on, without acting."""
         body = read_body(request, ShadowBody)
-        reason = body.pop("reason", "")
+        why = body.pop("reason")
         version = expected_version(request, present=shadow_row().version)
         at = live_ports().clock.now()
         with guarded():
-            made = shadow_choose(actor=request.user, changes=body, expected_version=version, at=at, reason=reason)
+            made = shadow_choose(actor=request.user, changes=body, expected_version=version, at=at, reason=why)
         return _answer(made)
 
     @extend_schema(
@@ -80,7 +83,8 @@ class ShadowPolicy(ApiView):
     )
     def delete(self, request: Request) -> Response:
         """Have no shadow from the next round on."""
-        shadow_end(actor=request.user, expected_version=shadow_row().version, at=live_ports().clock.now())
+        at, why = live_ports().clock.now(), self.params["reason"]
+        shadow_end(actor=request.user, expected_version=shadow_row().version, at=at, reason=why)
         return Response(status=204)
 
 

@@ -7,7 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.bodies import Body, ReasonField, read_body
 from scheduler.api.http.documents import document_of
 from scheduler.api.http.errors import ParametersInvalid
 from scheduler.api.http.parameters import text
@@ -35,7 +35,7 @@ class PricesBody(Body):
     currency = serializers.CharField(
         max_length=CURRENCY_CHARS, allow_blank=True, default="", help_text="As it is shown, such as EUR."
     )
-    reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
+    reason = ReasonField(most=300)
 
 
 class BudgetBody(Body):
@@ -47,7 +47,7 @@ class BudgetBody(Body):
     month = serializers.CharField(
         max_length=7, required=False, help_text="From this month (UTC) on, such as 2026-11; the present one without."
     )
-    reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
+    reason = ReasonField(most=300)
 
 
 class PricesDocument(serializers.Serializer[object]):

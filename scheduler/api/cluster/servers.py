@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.cluster.server_documents import ServerDocument, ServerPage
-from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.bodies import Body, ReasonField, read_body
 from scheduler.api.http.idempotency import once
 from scheduler.api.http.pagination import whole_list
 from scheduler.api.http.permissions import ADMIN, READ
@@ -28,7 +28,13 @@ from scheduler.services.cluster.servers import (
 class DrainBody(Body):
     """Why a server is taken out of use."""
 
-    reason = serializers.CharField(max_length=200, help_text="Shown beside the server.")
+    reason = ReasonField(most=200, help_text="Shown beside the server.")
+
+
+class UndrainBody(Body):
+    """Why a server is taken into use again."""
+
+    reason = ReasonField(most=300)
 
 
 class SizeBody(Body):
@@ -38,6 +44,7 @@ class SizeBody(Body):
     memory_bytes = serializers.IntegerField()
     num_gpus = serializers.IntegerField()
     gpu_memory_bytes = serializers.IntegerField(help_text="Of its largest GPU.")
+    reason = ReasonField(most=300)
 
 
 class ServerChangeBody(Body):
@@ -47,13 +54,13 @@ class ServerChangeBody(Body):
     labels = serializers.ListField(
         child=serializers.CharField(max_length=40), required=False, help_text="All of them; no round looks at them."
     )
-    reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
+    reason = ReasonField(most=300)
 
 
 class RemoveBody(Body):
     """Why a server is removed."""
 
-    reason = serializers.CharField(max_length=300, help_text="Kept in the audit.")
+    reason = ReasonField(most=300, help_text="Kept in the audit.")
 
 
 class Servers(ApiView):
@@ -166,17 +173,22 @@ class ServerUndrain(ApiView):
     repeatable = frozenset({"POST"})
 
     @extend_schema(
-        operation_id="server_undrain", summary="Undrain a server", request=None, responses={200: ServerDocument}
+        operation_id="server_undrain",
+        summary="Undrain a server",
+        request=UndrainBody,
+        responses={200: ServerDocument},
+        examples=[OpenApiExample("Repaired", {"reason": "Has a new fan."}, request_only=True)],
     )
     def post(self, request: Request, server: str) -> Response:
         """Offer a drained server to rounds again."""
 
         def make() -> tuple[int, ServerDetailRow, str]:
+            reason = read_body(request, UndrainBody)["reason"]
             at = live_ports().clock.now()
-            changed = server_undrain(actor=request.user, server=_row(request, server), at=at)
+            changed = server_undrain(actor=request.user, server=_row(request, server), reason=reason, at=at)
             return 200, server_detail(request.user, changed.pk), ""
 
-        return once(request, None, make)
+        return once(request, request.data, make)
 
 
 class ServerSize(ApiView):
@@ -196,8 +208,9 @@ class ServerSize(ApiView):
 
         def make() -> tuple[int, ServerDetailRow, str]:
             size = read_body(request, SizeBody)
-            at = live_ports().clock.now()
-            changed = server_size_confirm(actor=request.user, server=_row(request, server), size=size, at=at)
+            reason, at = size.pop("reason"), live_ports().clock.now()
+            found = _row(request, server)
+            changed = server_size_confirm(actor=request.user, server=found, size=size, reason=reason, at=at)
             return 200, server_detail(request.user, changed.pk), ""
 
         return once(request, request.data, make)
@@ -207,6 +220,7 @@ class MixBody(Body):
     """Whether queues may mix."""
 
     allowed = serializers.BooleanField(help_text="Whether jobs of several queues may run on it.")
+    reason = ReasonField(most=300)
 
 
 class ServerMix(ApiView):
@@ -220,15 +234,14 @@ class ServerMix(ApiView):
         summary="Let queues mix on a server",
         request=MixBody,
         responses={200: ServerDocument},
-        examples=[OpenApiExample("One team", {"allowed": True}, request_only=True)],
+        examples=[OpenApiExample("One team", {"allowed": True, "reason": "One team alone."}, request_only=True)],
     )
     def post(self, request: Request, server: str) -> Response:
         """Let jobs of several queues run on a server although nothing keeps them apart there, or no longer."""
 
         def make() -> tuple[int, ServerDetailRow, str]:
-            allowed = read_body(request, MixBody)["allowed"]
-            at = live_ports().clock.now()
-            changed = server_mix_queues(actor=request.user, server=_row(request, server), allowed=allowed, at=at)
+            body, at = read_body(request, MixBody), live_ports().clock.now()
+            changed = server_mix_queues(actor=request.user, server=_row(request, server), at=at, **body)
             return 200, server_detail(request.user, changed.pk), ""
 
         return once(request, request.data, make)

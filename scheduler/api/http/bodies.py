@@ -6,6 +6,30 @@ from typing import Any, TypeVar
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from scheduler.services.inputs import REASON_CHARS
+
+
+class ReasonField(serializers.CharField):
+    """Why an admin or a lead changes something; the audit list keeps it, so no such change goes without.
+
+    Args:
+        most: Characters that it may have; at least REASON_CHARS[0].
+    """
+
+    def __init__(self, *, most: int, help_text: str = "Why; kept in the audit.") -> None:
+        least = REASON_CHARS[0]
+        right = f"Say in {least} to {most} characters why; it is kept in the audit list."
+        super().__init__(
+            min_length=least,
+            max_length=most,
+            help_text=help_text,
+            error_messages={
+                **dict.fromkeys(("required", "blank", "null"), f"reason is required. {right}"),
+                "min_length": f"reason is too short. {right}",
+                "max_length": f"reason is too long. {right}",
+            },
+        )
+
 
 class Body(serializers.Serializer[Any]):  # holds plain data, no instance
     """A body with known fields; its ``help_text`` goes into the OpenAPI document."""

@@ -12,6 +12,8 @@ from drf_spectacular.utils import OpenApiParameter
 
 from scheduler.api.http.errors import ParametersInvalid
 from scheduler.core.model.errors import FieldError
+from scheduler.core.spec.reading import is_storable
+from scheduler.services.inputs import REASON_CHARS
 
 MOST_TEXT = 400
 
@@ -26,6 +28,7 @@ class QueryParameter:
         schema: JSON Schema of the value.
         parse: Makes the value out of text; raises ValueError with what would be right.
         default: Value when the parameter is absent.
+        needed: Whether it may not be absent.
     """
 
     name: str
@@ -33,10 +36,13 @@ class QueryParameter:
     schema: Mapping[str, Any]  # JSON Schema
     parse: Callable[[str], object]
     default: object = None
+    needed: bool = False
 
     def document(self) -> OpenApiParameter:
         """Return the parameter for the OpenAPI document."""
-        return OpenApiParameter(name=self.name, description=self.description, type=dict(self.schema))
+        return OpenApiParameter(
+            name=self.name, description=self.description, type=dict(self.schema), required=self.needed
+        )
 
 
 def integer(
@@ -134,6 +140,24 @@ def text(name: str, description: str, *, most: int = MOST_TEXT) -> QueryParamete
     )
 
 
+def reason() -> QueryParameter:
+    """Return why something is changed by a method that takes no body; it may not be left out."""
+    least, most = REASON_CHARS
+
+    def parse(value: str) -> str:
+        if not least <= len(value.strip()) <= most or not is_storable(value):
+            raise ValueError(f"must say in {least} to {most} characters why")
+        return value.strip()
+
+    return QueryParameter(
+        name="reason",
+        description=f"Why, in {least} to {most} characters; kept in the audit.",
+        schema={"type": "string", "minLength": least, "maxLength": most},
+        parse=parse,
+        needed=True,
+    )
+
+
 def flag(name: str, description: str) -> QueryParameter:
     """Return true or false; absent is false."""
 
@@ -151,7 +175,11 @@ def parse_parameters(query: QueryDict, known: Sequence[QueryParameter]) -> dict[
     """Return the value of every known parameter. Raises ParametersInvalid naming each that is wrong or unknown."""
     by_name = {parameter.name: parameter for parameter in known}
     values: dict[str, Any] = {parameter.name: parameter.default for parameter in known}
-    wrong: list[FieldError] = []
+    wrong = [
+        FieldError(pointer=f"?{one.name}", code="required", detail=f"{one.name} is required. {one.description}")
+        for one in known
+        if one.needed and one.name not in query
+    ]
     for name, given in query.lists():
         if name not in by_name:
             may = f" Known here: {', '.join(sorted(by_name))}." if by_name else " None is known here."

@@ -7,7 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.bodies import Body, ReasonField, read_body
 from scheduler.api.http.documents import document_of, page_of
 from scheduler.api.http.idempotency import once
 from scheduler.api.http.openapi import MEANING, ProblemDocument
@@ -44,7 +44,7 @@ class AskBody(Body):
     until = serializers.DateField(
         allow_null=True, default=None, help_text="Last day (UTC) on which it is needed; null: for good."
     )
-    reason = serializers.CharField(max_length=500, help_text="Why; all who see the queue can read it.")
+    reason = ReasonField(most=500, help_text="Why; all who see the queue can read it.")
 
 
 class GrantBody(Body):
@@ -66,7 +66,7 @@ class GrantBody(Body):
 class RefuseBody(Body):
     """Why not."""
 
-    reason = serializers.CharField(max_length=300, help_text="The user who asked reads it.")
+    reason = ReasonField(most=300, help_text="The user who asked reads it.")
 
 
 def _row(request: Request, found: QuotaRequest) -> Json:

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents.protocol.isolation import LEVELS
-from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.bodies import Body, ReasonField, read_body
 from scheduler.api.http.idempotency import once
 from scheduler.api.http.openapi import MEANING, ProblemDocument
 from scheduler.api.http.pagination import whole_list
@@ -83,7 +83,7 @@ class QuotaFields(Body):
 class QuotaBody(QuotaFields):
     """A change of what a queue may hold."""
 
-    reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
+    reason = ReasonField(most=300)
 
 
 class LimitsBody(Body):
@@ -95,7 +95,7 @@ class LimitsBody(Body):
     user_max_queued = serializers.IntegerField(
         min_value=1, max_value=MOST_GPUS, allow_null=True, required=False, help_text="Queued; null: no limit."
     )
-    reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
+    reason = ReasonField(most=300)
 
 
 class IdleBody(Body):
@@ -111,7 +111,7 @@ class IdleBody(Body):
     idle_action = serializers.ChoiceField(
         choices=list(IdleAction), required=False, help_text="What follows a grace after it was told."
     )
-    reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
+    reason = ReasonField(most=300)
 
 
 class IsolationBody(Body):
@@ -121,7 +121,7 @@ class IsolationBody(Body):
         choices=list(LEVELS),
         help_text="files: jobs of other queues cannot open its files; user: a unix user of its own; full: both.",
     )
-    reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
+    reason = ReasonField(most=300)
 
 
 class KeptFilesBody(Body):
@@ -144,7 +144,7 @@ class KeptFilesBody(Body):
         required=False,
         help_text="The same for the jobs of each user; null: no limit.",
     )
-    reason = serializers.CharField(max_length=300, help_text="Why; kept in the audit.")
+    reason = ReasonField(most=300)
 
 
 class MemberBody(Body):

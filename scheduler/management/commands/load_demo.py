@@ -117,7 +117,7 @@ def choose_policy(*, admin: Any, at: datetime) -> None:
     """Choose LAS with a small limit, so that a visitor sees preemption soon."""
     version = Cluster.objects.get(pk=1).settings_version
     changes = {"policy": "las", "policy_options": {"queue_limits_gpu_s": [LAS_LIMIT_GPU_S]}}
-    settings_change(actor=admin, changes=changes, expected_version=version, at=at)
+    settings_change(actor=admin, changes=changes, expected_version=version, at=at, reason="for the demo")
 
 
 def submit_jobs(*, ports: Ports, at: datetime) -> None:

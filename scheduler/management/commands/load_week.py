@@ -106,7 +106,7 @@ def create_teams(*, at: datetime) -> tuple[dict[str, dict[str, str]], tuple[Team
     users = create_users(admin=admin, queues=queues, at=at)
     changes = {"policy": "las", "mechanism": "proportional"}
     version = Cluster.objects.get(pk=1).settings_version
-    settings_change(actor=admin, changes=changes, expected_version=version, at=at)
+    settings_change(actor=admin, changes=changes, expected_version=version, at=at, reason="for the demo week")
     teams = []
     for name, _, numbers in QUEUES:
         names = [user.name for user in USERS if user.queue == name]

@@ -97,7 +97,9 @@ def audit_row(event: Event) -> AuditRow:
     row = event_row(event)
     data: Json = event.data
     each = {name: value for name, value in row["data"].items() if _is_change(value)}
-    known = {"before", "after", "reason", *each}
+    # The reason of a drained server stands where the rounds put theirs.
+    why = "detail" if row["kind"] == "server_state" else "reason"
+    known = {"before", "after", why, *each}
     before, after = (
         data.get(side, {name: value[side] for name, value in each.items()} or ({"state": state} if state else None))
         for side, state in (("before", row["old_state"]), ("after", row["new_state"]))
@@ -113,7 +115,7 @@ def audit_row(event: Event) -> AuditRow:
         "server": row["server"],
         "before": before,
         "after": after,
-        "why": str(data.get("reason", "")),
+        "why": str(data.get(why, "")),
         "data": {name: value for name, value in row["data"].items() if name not in known},
         "request_id": event.request_id,
     }

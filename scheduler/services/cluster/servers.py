@@ -65,7 +65,7 @@ def server_register(*, actor: Doer, name: str, rack: str = "", may_mix_queues: b
                 key_hex=secrets.token_hex(KEY_BYTES),
                 created_at=at,
             )
-            _record(server, actor=actor, at=at, reason="register", before="", detail="")
+            _record(server, actor=actor, at=at, reason="register", before="", why="")
     except IntegrityError:
         problems.add("name", "taken", f"There is a server {name} already.")
         problems.refuse()
@@ -121,9 +121,7 @@ def server_remove(*, actor: Doer, server: Server, reason: str, at: datetime) -> 
         Conflict: A job holds GPUs or memory of it, or it is neither drained nor lost nor silent since it was added.
     """
     require_admin(actor, "remove servers")
-    problems = Problems()
-    reason = problems.reason(reason)
-    problems.refuse()
+    reason = _checked(reason)
     with transaction.atomic():
         server = _locked(server)
         if server.state == ServerState.UP:
@@ -158,28 +156,30 @@ def server_drain(*, actor: Doer, server: Server, reason: str, at: datetime) -> S
         if server.state == ServerState.LOST:
             raise Conflict(f"{server.name} is lost: nothing runs on it. It can be drained once it reports.")
         if server.state != ServerState.DRAINING:
-            _move(server, ServerState.DRAINING, actor=actor, at=at, reason="drain", detail=detail)
+            _move(server, ServerState.DRAINING, actor=actor, at=at, reason="drain", detail=detail, why=detail)
     return server
 
 
-def server_undrain(*, actor: Doer, server: Server, at: datetime) -> Server:
+def server_undrain(*, actor: Doer, server: Server, reason: str, at: datetime) -> Server:
     """Let rounds use a drained server again.
 
     Raises:
         NotAllowed: ``actor`` is no admin.
+        SpecInvalid: No reason was given.
         Conflict: The server is not drained.
     """
     require_admin(actor, "offer servers again")
+    reason = _checked(reason)
     with transaction.atomic():
         server = _locked(server)
         if server.state != ServerState.DRAINING:
             raise Conflict(f"{server.name} is not drained: it is {server.state}.")
         to = ServerState.JOINING if server.last_report_at is None else ServerState.UP
-        _move(server, to, actor=actor, at=at, reason="undrain", detail="")
+        _move(server, to, actor=actor, at=at, reason="undrain", detail="", why=reason)
     return server
 
 
-def server_size_confirm(*, actor: Doer, server: Server, size: Mapping[str, int], at: datetime) -> Server:
+def server_size_confirm(*, actor: Doer, server: Server, size: Mapping[str, int], reason: str, at: datetime) -> Server:
     """Believe the size that a server claims, and up to as much again as ``scheduler.live.servers.inventory`` allows.
 
     Args:
@@ -187,35 +187,41 @@ def server_size_confirm(*, actor: Doer, server: Server, size: Mapping[str, int],
 
     Raises:
         NotAllowed: ``actor`` is no admin.
+        SpecInvalid: No reason was given.
         Conflict: The server does not claim this size.
     """
     require_admin(actor, "confirm the sizes of servers")
+    reason = _checked(reason)
     with transaction.atomic():
         server = _locked(server)
         if server.claimed_size is None or server.claimed_size != dict(size):
             raise Conflict(f"{server.name} does not claim this size: read it again.")
         server.trusted_size, server.claimed_size = server.claimed_size, None
         server.save(update_fields=["trusted_size", "claimed_size"])
-        event_record(kind="server_size", actor=actor, at=at, reason="confirmed", data={"size": size}, server=server)
+        data = {"size": size, "reason": reason}
+        event_record(kind="server_size", actor=actor, at=at, reason="confirmed", data=data, server=server)
         touch_cluster()
     return server
 
 
-def server_mix_queues(*, actor: Doer, server: Server, allowed: bool, at: datetime) -> Server:
+def server_mix_queues(*, actor: Doer, server: Server, allowed: bool, reason: str, at: datetime) -> Server:
     """Let jobs of several queues run on a server although nothing keeps them apart there, or no longer.
 
     Changes nothing while its jobs are kept apart. What runs goes on.
 
     Raises:
         NotAllowed: ``actor`` is no admin.
+        SpecInvalid: No reason was given.
     """
     require_admin(actor, "let queues mix on servers")
+    reason = _checked(reason)
     with transaction.atomic():
         server = _locked(server)
         if server.may_mix_queues != allowed:
             server.may_mix_queues = allowed
             server.save(update_fields=["may_mix_queues"])
-            data = {"before": {"may_mix_queues": not allowed}, "after": {"may_mix_queues": allowed}}
+            before, after = {"may_mix_queues": not allowed}, {"may_mix_queues": allowed}
+            data = {"before": before, "after": after, "reason": reason}
             event_record(kind="server_mix", actor=actor, at=at, reason="change", data=data, server=server)
             touch_cluster()
             request_round("server")
@@ -273,6 +279,14 @@ def agent_config(
     }
 
 
+def _checked(reason: str) -> str:
+    """Return the reason without blanks around it. Raises SpecInvalid."""
+    problems = Problems()
+    reason = problems.reason(reason)
+    problems.refuse()
+    return reason
+
+
 def _locked(server: Server) -> Server:
     """Return the row, locked. Raises NotFound where another admin removed the server meanwhile."""
     found = Server.objects.select_for_update().filter(pk=server.pk).first()
@@ -281,23 +295,23 @@ def _locked(server: Server) -> Server:
     return found
 
 
-def _move(server: Server, to: ServerState, *, actor: Doer, at: datetime, reason: str, detail: str) -> None:
-    """Write the state, unless it changed meanwhile."""
+def _move(server: Server, to: ServerState, *, actor: Doer, at: datetime, reason: str, detail: str, why: str) -> None:
+    """Write the state, unless it changed meanwhile; ``detail`` stays beside it, ``why`` is in the event alone."""
     before = server.state
     found = Server.objects.filter(pk=server.pk, state=before)
     if found.update(state=to, state_reason=detail, state_changed_at=at) != 1:
         raise Conflict(f"{server.name} changed a moment ago.")
     server.state, server.state_reason, server.state_changed_at = to, detail, at
-    _record(server, actor=actor, at=at, reason=reason, before=before, detail=detail)
+    _record(server, actor=actor, at=at, reason=reason, before=before, why=why)
 
 
-def _record(server: Server, *, actor: Doer, at: datetime, reason: str, before: str, detail: str) -> None:
+def _record(server: Server, *, actor: Doer, at: datetime, reason: str, before: str, why: str) -> None:
     event_record(
         kind="server_state",
         actor=actor,
         at=at,
         reason=reason,
-        data={"detail": detail} if detail else {},
+        data={"detail": why} if why else {},
         server=server,
         old_state=before,
         new_state=server.state,

@@ -13,7 +13,7 @@ from scheduler.core.round.config import SchedulerConfig
 from scheduler.models import Cluster, Event
 from scheduler.notify import request_round, touch_cluster
 from scheduler.services.events import event_record
-from scheduler.services.inputs import REASON_CHARS, Problems
+from scheduler.services.inputs import Problems
 from scheduler.services.permission import Doer, require_admin
 
 # What is chosen by name, each with its options.
@@ -47,8 +47,7 @@ def settings_change(
     changes: Mapping[str, Any],
     expected_version: int,
     at: datetime,
-    reason: str = "",
-    needs_reason: bool = False,
+    reason: str,
     because: Mapping[str, object] | None = None,
 ) -> Cluster:
     """Change settings from the next round on.
@@ -58,8 +57,7 @@ def settings_change(
             with its default options unless options are given with it, and an introspection that is no longer chosen
             takes its options along.
         expected_version: ``Cluster.settings_version`` as the actor saw it.
-        reason: Why, for readers of the audit list; may be empty.
-        needs_reason: Whether it may not.
+        reason: Why, for readers of the audit list; needed.
         because: What else the entry keeps, such as the what-if that spoke for the change.
 
     Raises:
@@ -69,7 +67,7 @@ def settings_change(
     """
     require_admin(actor, "change the settings of the scheduler")
     problems = Problems()
-    reason = problems.text("reason", reason, least=REASON_CHARS[0] if needs_reason else 0, most=REASON_CHARS[1])
+    reason = problems.reason(reason)
     problems.refuse()
     cluster_row()
     with transaction.atomic():
@@ -89,7 +87,7 @@ def settings_change(
             "before": {name: before[name] for name in names},
             "after": {name: after[name] for name in names},
         }
-        data |= ({"reason": reason} if reason else {}) | dict(because or {})
+        data |= {"reason": reason} | dict(because or {})
         event_record(kind="settings", actor=actor, at=at, reason="change", data=data)
         touch_cluster()
         request_round("settings")
@@ -115,7 +113,6 @@ def settings_restore(*, actor: Doer, event: Event, expected_version: int, at: da
         expected_version=expected_version,
         at=at,
         reason=reason,
-        needs_reason=True,
         because={"restored": event.at.isoformat()},
     )
 

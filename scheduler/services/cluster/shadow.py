@@ -11,7 +11,7 @@ from scheduler.core.model.errors import Conflict, FieldError, SpecInvalid
 from scheduler.models import Shadow
 from scheduler.services.cluster.settings import CHOSEN, cluster_row, settings_checked, settings_of
 from scheduler.services.events import event_record
-from scheduler.services.inputs import REASON_CHARS, Problems
+from scheduler.services.inputs import Problems
 from scheduler.services.permission import Doer, require_admin
 from scheduler.simulator.study.variants import ARM_FIELDS
 
@@ -27,8 +27,7 @@ def shadow_choose(
     changes: Mapping[str, Any],
     expected_version: int,
     at: datetime,
-    reason: str = "",
-    needs_reason: bool = False,
+    reason: str,
 ) -> Shadow:
     """Let another configuration plan every round from the next one on, without acting.
 
@@ -36,15 +35,15 @@ def shadow_choose(
         changes: What differs from the settings in force, as ``settings_change`` takes it; the whole
             configuration is kept, so that a later change of the settings does not change the shadow.
         expected_version: ``Shadow.version`` as the actor saw it.
-        reason: Why, for readers of the audit list; may be empty.
-        needs_reason: Whether it may not.
+        reason: Why, for readers of the audit list; needed.
 
     Raises:
         NotAllowed: ``actor`` is no admin.
-        SpecInvalid: A bad name or option, or the configuration in force.
+        SpecInvalid: A bad name or option, the configuration in force, or no reason.
         Conflict: The shadow changed since.
     """
     require_admin(actor, "choose a shadow policy")
+    reason = _reason(reason)
     unknown = [name for name in changes if name not in ARM_FIELDS]
     if unknown:
         detail = f"{unknown[0]} is not part of a shadow policy. Parts are {', '.join(ARM_FIELDS)}."
@@ -55,30 +54,28 @@ def shadow_choose(
     if chosen == {name: now[name] for name in ARM_FIELDS}:
         detail = "This is what decides already. Choose something else to compare it with."
         raise SpecInvalid([FieldError(pointer="/policy", code="same", detail=detail)])
-    return _write(
-        actor=actor, chosen=chosen, expected_version=expected_version, at=at, reason=_reason(reason, needs_reason)
-    )
+    return _write(actor=actor, chosen=chosen, expected_version=expected_version, at=at, reason=reason)
 
 
-def shadow_end(
-    *, actor: Doer, expected_version: int, at: datetime, reason: str = "", needs_reason: bool = False
-) -> Shadow:
+def shadow_end(*, actor: Doer, expected_version: int, at: datetime, reason: str) -> Shadow:
     """End the shadow from the next round on; its results stay until another is chosen.
+
+    Args:
+        reason: Why, for readers of the audit list; needed.
 
     Raises:
         NotAllowed: ``actor`` is no admin.
+        SpecInvalid: No reason.
         Conflict: The shadow changed since.
     """
     require_admin(actor, "end the shadow policy")
-    return _write(
-        actor=actor, chosen={}, expected_version=expected_version, at=at, reason=_reason(reason, needs_reason)
-    )
+    return _write(actor=actor, chosen={}, expected_version=expected_version, at=at, reason=_reason(reason))
 
 
-def _reason(text: str, is_needed: bool) -> str:
+def _reason(text: str) -> str:
     """Return the reason without blanks around it. Raises SpecInvalid."""
     problems = Problems()
-    reason = problems.text("reason", text, least=REASON_CHARS[0] if is_needed else 0, most=REASON_CHARS[1])
+    reason = problems.reason(text)
     problems.refuse()
     return reason
 
@@ -96,6 +93,6 @@ def _write(*, actor: Doer, chosen: dict[str, Any], expected_version: int, at: da
         shadow.since = at if chosen else None
         shadow.chosen_by = actor if isinstance(actor, User) else None
         shadow.save()
-        data = {"before": before, "after": chosen} | ({"reason": reason} if reason else {})
+        data = {"before": before, "after": chosen, "reason": reason}
         event_record(kind="shadow", actor=actor, at=at, reason="choose" if chosen else "end", data=data)
     return shadow

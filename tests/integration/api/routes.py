@@ -19,6 +19,7 @@ PLAIN = {"healthz", "readyz", "version", "api-no-such-path", "api-no-such-versio
 # Of the files in a job's directory; those that answer with bytes, not with JSON.
 BYTES = {"api-job-file", "api-job-archive"}
 JOB_FILES = {"api-job-files", *BYTES}
+WHY = {"reason": "to compare"}
 METHODS = ("get", "post", "put", "patch", "delete")
 
 
@@ -43,6 +44,7 @@ class Call:
     kwargs: dict[str, Any] = field(default_factory=dict)
     body: Any = None
     headers: dict[str, str] = field(default_factory=dict)
+    query: str = ""
 
 
 def _walk(found: list[URLPattern | URLResolver], prefix: str) -> Iterator[tuple[str, URLPattern]]:
@@ -135,13 +137,14 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "post-api-server-drain": {"reason": "new fans"},
         "put-api-server": {"labels": ["new fans"], "reason": "repaired"},
         "post-api-server-remove": {"reason": "sold"},
-        "post-api-server-size": {"num_cpus": 8, "memory_bytes": 2**34, "num_gpus": 4, "gpu_memory_bytes": 0},
-        "post-api-server-mix": {"allowed": False},
-        "patch-api-settings": {"paused": True},
+        "post-api-server-size": {"num_cpus": 8, "memory_bytes": 2**34, "num_gpus": 4, "gpu_memory_bytes": 0} | WHY,
+        "post-api-server-mix": {"allowed": False} | WHY,
+        "post-api-server-undrain": WHY,
+        "patch-api-settings": {"paused": True} | WHY,
         "post-api-tokens": {"name": "mine", "scopes": ["jobs:read"]},
         "post-api-scenarios": scenario_body(),
         "post-api-trace-files": TRACE,
-        "patch-api-shadow": {"policy": "srtf"},
+        "patch-api-shadow": {"policy": "srtf"} | WHY,
         "post-api-users": {"username": "new"},
         "patch-api-user": {"is_active": False},
         "post-api-webhooks": {
@@ -154,4 +157,9 @@ def call_of(world: World, route: Route, role: str) -> Call:
     if route.name in {"api-user-tokens", "api-user-token"}:
         values |= {"username": "ada", "token": world.tokens["admin"].pk}
     headers = {"If-Match": "*"} if route.method == "patch" else {}
-    return Call(kwargs={name: values[name] for name in route.arguments}, body=bodies.get(str(route)), headers=headers)
+    return Call(
+        kwargs={name: values[name] for name in route.arguments},
+        body=bodies.get(str(route)),
+        headers=headers,
+        query="?reason=seen+enough" if str(route) == "delete-api-shadow" else "",
+    )

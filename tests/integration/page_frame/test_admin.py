@@ -327,9 +327,10 @@ def test_admin_sees_how_good_estimates_of_starts_were(ada: Client) -> None:
 def test_a_shadow_that_was_put_in_force_says_so(ada: Client) -> None:
     """It was chosen to be compared; since the settings became the same there is nothing left to compare."""
     admin = User.objects.get(username="ada")
-    shadow_choose(actor=admin, changes={"policy": "srtf"}, expected_version=1, at=AT)
+    shadow_choose(actor=admin, changes={"policy": "srtf"}, expected_version=1, at=AT, reason="to compare")
     apart = ada.get("/admin/shadow").content.decode()
-    settings_change(actor=admin, changes={"policy": "srtf"}, expected_version=cluster_row().settings_version, at=AT)
+    version = cluster_row().settings_version
+    settings_change(actor=admin, changes={"policy": "srtf"}, expected_version=version, at=AT, reason="better")
     same = ada.get("/admin/shadow").content.decode()
 
     assert "nothing left to compare" not in apart

@@ -135,8 +135,13 @@ def test_an_admin_drains_a_server_and_offers_it_again(world: World) -> None:
     assert Server.objects.get(pk=world.server.pk).state == "draining"
     assert "new power supply" in drained.content.decode()
 
-    client.post(f"{address}/undrain")
+    unasked = client.post(f"{address}/undrain")
+    asked = client.get(f"{address}/undrain").content.decode()
+    assert Server.objects.get(pk=world.server.pk).state == "draining"
+    client.post(f"{address}/undrain", {"reason": "it works"})
 
+    assert unasked.status_code == 422
+    assert f"Offer {world.server.name} again?" in asked
     assert Server.objects.get(pk=world.server.pk).state == "up"
 
 
@@ -153,11 +158,12 @@ def test_claimed_size_stands_on_every_page_of_an_admin_who_confirms_it(world: Wo
     assert 'value="3999"' in page
     assert "Confirm the reported size" in page
     assert "Confirm the reported size" not in world.client("lead").get(address).content.decode()
-    assert world.client("lead").post(f"{address}/size", size).status_code == 403
+    assert world.client("lead").post(f"{address}/size", {**size, "reason": "new"}).status_code == 403
 
-    client.post(f"{address}/size", {**size, "num_cpus": 8})
-    assert Server.objects.get(pk=world.server.pk).claimed_size == size
+    client.post(f"{address}/size", {**size, "num_cpus": 8, "reason": "new"})
     client.post(f"{address}/size", size)
+    assert Server.objects.get(pk=world.server.pk).claimed_size == size
+    client.post(f"{address}/size", {**size, "reason": "new"})
 
     assert Server.objects.get(pk=world.server.pk).claimed_size is None
     assert Server.objects.get(pk=world.server.pk).trusted_size == size
@@ -171,7 +177,7 @@ def test_only_admins_drain(world: World, role: str) -> None:
     address = f"/cluster/{world.server.pk}"
 
     assert client.post(f"{address}/drain", {"reason": "because"}).status_code == 403
-    assert client.post(f"{address}/undrain").status_code == 403
+    assert client.post(f"{address}/undrain", {"reason": "because"}).status_code == 403
     assert Server.objects.get(pk=world.server.pk).state == "up"
 
 

@@ -32,7 +32,7 @@ def test_an_alert_says_what_and_why_and_offers_one_thing(world: World) -> None:
     assert "1\u00a0alert needs an admin" in page
     assert "server-01 is drained" in page
     assert "New fans. 1\u00a0job still runs on it." in page
-    assert f'action="/cluster/{world.server.pk}/undrain"' in page
+    assert f'href="/cluster/{world.server.pk}/undrain"' in page
     assert "Return server-01" in page
     assert 'id="inbox"' not in overview(world.client("lead"))
 

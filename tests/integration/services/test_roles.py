@@ -196,12 +196,15 @@ MATRIX: dict[str, tuple[Do, Outcomes]] = {
     "server_register": (lambda w, a: server_register(actor=a, name="gpu-02", at=AT), ADMINS),
     "server_drain": (lambda w, a: server_drain(actor=a, server=w.server, reason="test", at=AT), ADMINS),
     "server_undrain": (
-        lambda w, a: server_undrain(actor=a, server=w.server, at=AT),
+        lambda w, a: server_undrain(actor=a, server=w.server, reason="test", at=AT),
         ADMINS | {"admin": "Conflict"},
     ),
-    "server_mix_queues": (lambda w, a: server_mix_queues(actor=a, server=w.server, allowed=False, at=AT), ADMINS),
+    "server_mix_queues": (
+        lambda w, a: server_mix_queues(actor=a, server=w.server, allowed=False, reason="test", at=AT),
+        ADMINS,
+    ),
     "settings_change": (
-        lambda w, a: settings_change(actor=a, changes={"paused": True}, expected_version=1, at=AT),
+        lambda w, a: settings_change(actor=a, changes={"paused": True}, expected_version=1, at=AT, reason="test"),
         ADMINS,
     ),
     "token_create": (

@@ -108,7 +108,7 @@ def test_change_of_a_server_that_was_removed_meanwhile_is_not_found() -> None:
     tries: list[Callable[[], Server]] = [
         lambda: remove(server),
         lambda: change(server, name="gpu-17"),
-        lambda: server_undrain(actor=admin, server=server, at=AT),
+        lambda: server_undrain(actor=admin, server=server, reason="new fan", at=AT),
         lambda: server_drain(actor=admin, server=server, reason="sold", at=AT),
     ]
     for late in tries:

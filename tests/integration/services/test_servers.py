@@ -120,7 +120,7 @@ def test_draining_needs_a_reason(admin: User, reason: str) -> None:
 def test_undrained_server_is_offered_again(admin: User, columns: dict[str, Any], state: ServerState) -> None:
     """It is up if its agent reports, and still joining if it never has."""
     server = server_make(state=ServerState.DRAINING, state_reason="fan is loud", **columns)
-    server = server_undrain(actor=admin, server=server, at=AT)
+    server = server_undrain(actor=admin, server=server, reason="new fan", at=AT)
 
     assert (server.state, server.state_reason) == (state, "")
 
@@ -131,4 +131,4 @@ def test_lost_server_is_neither_drained_nor_undrained(admin: User) -> None:
     with pytest.raises(Conflict, match="is lost"):
         server_drain(actor=admin, server=server, reason="fan is loud", at=AT)
     with pytest.raises(Conflict, match="is not drained"):
-        server_undrain(actor=admin, server=server, at=AT)
+        server_undrain(actor=admin, server=server, reason="new fan", at=AT)

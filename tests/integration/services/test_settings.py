@@ -24,7 +24,7 @@ def admin() -> User:
 
 def change(actor: User, version: int = 1, **changes: Any) -> Cluster:
     """Change settings."""
-    return settings_change(actor=actor, changes=changes, expected_version=version, at=AT)
+    return settings_change(actor=actor, changes=changes, expected_version=version, at=AT, reason="to try it")
 
 
 def test_cluster_row_is_made_when_it_is_missing() -> None:
@@ -46,9 +46,10 @@ def test_change_is_recorded_with_before_and_after(
     finally:
         use_bell(None)
     event = Event.objects.get(kind="settings")
+    told = {"before": {"policy": "las"}, "after": {"policy": "srtf"}, "reason": "to try it"}
 
     assert (cluster.policy, cluster.settings_version) == ("srtf", 2)
-    assert (event.actor, event.data) == ("admin", {"before": {"policy": "las"}, "after": {"policy": "srtf"}})
+    assert (event.actor, event.data) == ("admin", told)
     assert bell.triggers == ["settings"]
 
 

@@ -28,6 +28,7 @@ def chosen(**changes: Any) -> Shadow:
         changes=changes or {"policy": "srtf"},
         expected_version=shadow_row().version,
         at=AT,
+        reason="to compare",
     )
 
 
@@ -148,10 +149,10 @@ def test_two_admins_and_a_stranger() -> None:
     """Who saw an older shadow is told so; who is no admin may not at all."""
     shadow = chosen()
     with pytest.raises(Conflict):
-        shadow_end(actor=user_make(admin=True), expected_version=shadow.version - 1, at=AT)
+        shadow_end(actor=user_make(admin=True), expected_version=shadow.version - 1, at=AT, reason="seen enough")
     with pytest.raises(NotAllowed):
-        shadow_end(actor=user_make(), expected_version=shadow.version, at=AT)
-    ended = shadow_end(actor=user_make(admin=True), expected_version=shadow.version, at=AT)
+        shadow_end(actor=user_make(), expected_version=shadow.version, at=AT, reason="seen enough")
+    ended = shadow_end(actor=user_make(admin=True), expected_version=shadow.version, at=AT, reason="seen enough")
 
     assert ended.since is None
     assert ended.chosen == {}

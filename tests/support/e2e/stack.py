@@ -97,7 +97,9 @@ class Client:
     def change_settings(self, **changes: object) -> None:
         """Change settings of the scheduler."""
         headers = {name.lower(): value for name, value in self.call("GET", "/api/v1/settings").headers.items()}
-        answer = self.call("PATCH", "/api/v1/settings", changes, headers={"If-Match": headers["etag"]})
+        answer = self.call(
+            "PATCH", "/api/v1/settings", {**changes, "reason": "test"}, headers={"If-Match": headers["etag"]}
+        )
         assert answer.status == 200, answer.text
 
     def job(self, job_id: str) -> dict[str, Any]:

@@ -68,7 +68,9 @@ class World:
         """Change settings by the real service."""
         version = cluster_row().settings_version
         self.do(
-            lambda: settings_change(actor=self.admin, changes=changes, expected_version=version, at=self.clock.now())
+            lambda: settings_change(
+                actor=self.admin, changes=changes, expected_version=version, at=self.clock.now(), reason="test"
+            )
         )
 
     def do(self, call: Callable[[], T]) -> T:

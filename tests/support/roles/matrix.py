@@ -247,6 +247,7 @@ ROWS = (
     Row("drain a server", ADMINS, Way("post-api-server-drain"), Way("POST server-drain", does=302)),
     Row("rename a server", ADMINS, Way("put-api-server"), Way("POST server-change", does=302)),
     Row("remove a server", ADMINS, Way("post-api-server-remove", does=409), Way("POST server-remove", does=302)),
+    Row("be asked before a server is undrained", ADMINS, page=Way("GET server-undrain")),
     Row("undrain a server", ADMINS, Way("post-api-server-undrain"), Way("POST server-undrain", does=302)),
     Row("confirm a server's size", ADMINS, Way("post-api-server-size"), Way("POST server-size", does=302)),
     Row("let queues mix on a server", ADMINS, Way("post-api-server-mix"), Way("POST server-mix", does=302)),
@@ -358,7 +359,7 @@ ONLY_READ = (
 )
 ONLY_SENT = (
     *("sign-out", "theme", "token-revoke", "jobs-cancel", "jobs-suspend", "jobs-resume", "jobs-restore"),
-    *("jobs-reprioritise", "view-keep", "view-remove", "job-profile-measure", "server-undrain", "server-mix"),
+    *("jobs-reprioritise", "view-keep", "view-remove", "job-profile-measure", "server-mix"),
     *(
         "server-change",
         "server-remove",

@@ -113,8 +113,8 @@ def test_drained_server_says_why_and_comes_back(world: World) -> None:
     client = world.client("admin")
 
     drained = send(client, "POST", "/servers/server-01/drain", {"reason": "new fans"}).json()
-    back = send(client, "POST", f"/servers/{world.server.pk}/undrain").json()
-    again = send(client, "POST", f"/servers/{world.server.pk}/undrain")
+    back = send(client, "POST", f"/servers/{world.server.pk}/undrain", {"reason": "repaired"}).json()
+    again = send(client, "POST", f"/servers/{world.server.pk}/undrain", {"reason": "repaired"})
 
     assert [drained["state"], drained["state_reason"], back["state"]] == ["draining", "new fans", "up"]
     assert again.status_code == 409
@@ -134,9 +134,9 @@ def test_settings_change_names_what_there_is_to_choose_from(world: World) -> Non
     seen = client.get("/api/v1/settings").headers["ETag"]
     known = [choice["name"] for choice in client.get("/api/v1/policies").json()["policies"]]
 
-    wrong = send(client, "PATCH", "/settings", {"policy": "magic"}, If_Match=seen)
-    right = send(client, "PATCH", "/settings", {"policy": "srtf", "paused": True}, If_Match=seen)
-    late = send(client, "PATCH", "/settings", {"paused": False}, If_Match=seen)
+    wrong = send(client, "PATCH", "/settings", {"policy": "magic", "reason": "to try it"}, If_Match=seen)
+    right = send(client, "PATCH", "/settings", {"policy": "srtf", "paused": True, "reason": "to try it"}, If_Match=seen)
+    late = send(client, "PATCH", "/settings", {"paused": False, "reason": "to try it"}, If_Match=seen)
 
     assert {"fifo", "srtf", "las"} <= set(known)
     assert wrong.json()["errors"][0]["pointer"] == "/policy"

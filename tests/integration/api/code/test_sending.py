@@ -119,7 +119,7 @@ def test_bad_manifest_is_refused_with_the_name(world: World) -> None:
 def test_limits_are_those_of_the_admin(world: World) -> None:
     """Bytes and files of a folder are settings."""
     client, admin = world.client("member"), world.client("admin")
-    body = json.dumps({"code_most_bytes": 1_024, "code_most_files": 2})
+    body = json.dumps({"code_most_bytes": 1_024, "code_most_files": 2, "reason": "disk is small"})
     set_to = admin.patch("/api/v1/settings", body, content_type="application/json", headers={"If-Match": "*"})
     too_large, too_many = offer(client), offer(client, manifest_of(dict.fromkeys("abc", b"")))
 

@@ -37,7 +37,9 @@ def send(client: Client, world: World, route: Route, role: str, headers: dict[st
     if str(route) == "post-api-quota-requests":
         QuotaRequest.objects.all().delete()  # one open request each
     if str(route) == "post-api-server-size":
-        Server.objects.filter(pk=world.server.pk).update(claimed_size=call.body)
+        Server.objects.filter(pk=world.server.pk).update(
+            claimed_size={name: value for name, value in call.body.items() if name != "reason"}
+        )
     if str(route) == "post-api-job-unblock":
         call.kwargs["job"] = job_make(world.vision, owner=world.users["member"]).pk
     body: dict[str, Any] = {}
@@ -47,7 +49,7 @@ def send(client: Client, world: World, route: Route, role: str, headers: dict[st
         body = {"data": json.dumps(call.body), "content_type": "application/json"}
     return client.generic(
         route.method.upper(),
-        reverse(route.name, kwargs=call.kwargs),
+        reverse(route.name, kwargs=call.kwargs) + call.query,
         headers={**call.headers, **(headers or {})},
         **body,
     )

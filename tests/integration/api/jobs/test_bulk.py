@@ -135,7 +135,7 @@ def test_admin_sets_what_a_user_may_take(world: World) -> None:
     etag = {"If-Match": admin.get("/api/v1/settings").headers["ETag"]}
 
     def change(client: Client, **changes: object) -> Any:
-        body = json.dumps(changes)
+        body = json.dumps({**changes, "reason": "too many"})
         return client.patch("/api/v1/settings", body, content_type="application/json", headers=etag)
 
     assert change(member, user_most_queued=7).status_code == 403

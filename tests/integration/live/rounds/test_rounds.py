@@ -131,6 +131,7 @@ def test_settings_count_from_the_next_round_on(world: World) -> None:
             changes={"policy": "fifo", "mechanism": "proportional"},
             expected_version=cluster.settings_version,
             at=world.clock.now(),
+            reason="to try it",
         )
     )
     world.rounds()

@@ -62,5 +62,5 @@ def test_server_that_keeps_nothing_apart_has_one_queue_until_an_admin_consents(w
 
     assert _waits_for_isolation(world, second)
     server, at = Server.objects.get(), world.clock.now()
-    world.do(lambda: server_mix_queues(actor=world.admin, server=server, allowed=True, at=at))
+    world.do(lambda: server_mix_queues(actor=world.admin, server=server, allowed=True, reason="one team", at=at))
     world.until_state(second, JobState.RUNNING)

@@ -83,8 +83,12 @@ def test_admin_confirms_the_size_that_was_read(world: World, alpha: FakeAgent) -
     server = Server.objects.get()
     claimed: dict[str, Any] = server.claimed_size or {}
     with pytest.raises(Conflict):
-        server_size_confirm(actor=world.admin, server=server, size={**claimed, "num_cpus": 65}, at=world.clock.now())
-    world.do(lambda: server_size_confirm(actor=world.admin, server=server, size=claimed, at=world.clock.now()))
+        server_size_confirm(
+            actor=world.admin, server=server, size={**claimed, "num_cpus": 65}, reason="grew", at=world.clock.now()
+        )
+    world.do(
+        lambda: server_size_confirm(actor=world.admin, server=server, size=claimed, reason="grew", at=world.clock.now())
+    )
     world.pass_time(2)
 
     assert size() == (64, 16 * GIB, 8)

@@ -59,7 +59,7 @@ def test_server_is_drained_by_itself_and_an_admin_undrains_it(world: World) -> N
     assert (event.actor, event.server_id, event.old_state) == ("scheduler", alpha.pk, ServerState.UP)
     assert "3 attempts of 3 jobs failed on it within an hour by machines: node" in alpha.state_reason
 
-    world.do(lambda: server_undrain(actor=world.admin, server=alpha, at=world.clock.now()))
+    world.do(lambda: server_undrain(actor=world.admin, server=alpha, reason="looked at", at=world.clock.now()))
     world.pass_time(5)
     assert Server.objects.get(name="alpha").state == ServerState.UP
     assert Job.objects.get(pk=filler.pk).state == JobState.RUNNING
