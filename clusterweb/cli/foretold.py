@@ -1,7 +1,11 @@
-"""The answer to ``submit --dry-run`` as text: what the next rounds would do with the job."""
+"""What comes next for a job as text: by the next rounds, and of the Python environment that it waits for."""
 
-from clusterweb.cli.text import clock
-from clusterweb.client.rows import DryRun, Estimate
+from datetime import UTC, datetime
+
+from clusterweb.cli.text import clock, since
+from clusterweb.client.rows import Build, DryRun, EnvironmentAnswer, Estimate
+
+LOG_LINES = 10
 
 
 def preview_text(answer: DryRun) -> str:
@@ -25,3 +29,33 @@ def when_lines(estimate: Estimate | None) -> list[str]:
         return [estimate["sentence"]]
     by = f"by {clock(estimate['p90_at'])}" if estimate["p90_at"] else "later than 7 days from now"
     return [f"Starts at about {clock(estimate['p50_at'])}, 9 in 10 {by} ({estimate['futures']} simulated futures)."]
+
+
+def environment_lines(environment: EnvironmentAnswer | None) -> list[str]:
+    """Return how the Python environment of a job stands: its build, each server where one failed, the log's end."""
+    if not environment:
+        return []
+    lines, builds = [], environment["builds"]
+    if environment["sentence"]:
+        lines.append(f"Environment from {environment['source']}: {environment['sentence'].rstrip('.')}.")
+        lines += [f"Built on {one['server']} for {since(one['changed_at'])}." for one in builds if _is_building(one)]
+        ready = [one["server"] for one in builds if one["state"] == "ready"]
+        lines += [f"Ready on {', '.join(ready)}."] if ready else []
+    failed = [one for one in builds if one["state"] == "failed"]
+    lines += [f"Failed on {one['server']}: {one['detail'].rstrip('.')}.{_next_try(one)}" for one in failed]
+    if environment["log"] and (failed or not environment["sentence"]):
+        lines += ["End of the build's log:"]
+        lines += [f"  {line}" for line in environment["log"].splitlines()[-LOG_LINES:]]
+    return lines
+
+
+def _is_building(build: Build) -> bool:
+    return build["state"] == "building"
+
+
+def _next_try(build: Build) -> str:
+    """Return when a build is tried again that failed by no fault of its files."""
+    if not build["again_at"]:
+        return ""
+    is_due = datetime.fromisoformat(build["again_at"].replace("Z", "+00:00")) <= datetime.now(UTC)
+    return " The next try is due." if is_due else f" Tried again at {clock(build['again_at'])}."

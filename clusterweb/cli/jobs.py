@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from clusterweb.cli.asked import asked_of, spec_bytes
-from clusterweb.cli.foretold import preview_text, when_lines
+from clusterweb.cli.foretold import environment_lines, preview_text, when_lines
 from clusterweb.cli.text import progress, since, size, table
 from clusterweb.client.client import ENDED, Client, place_after
 from clusterweb.client.errors import CommandError, ServerRefused
@@ -100,6 +100,7 @@ def explain(given: Namespace) -> int:
         if found["queue_position"]:
             place += f", {found['queue_position']} of {found['queue_waiting_jobs']} in its queue"
         lines.append(f"{place}; waits {since(found['since'])}.")
+    lines += environment_lines(found.get("environment"))
     lines += when_lines(found.get("estimate"))
     lines += [found["kept"]] if found["kept"] else []
     lines += [f"{'ok' if check['ok'] else 'NO'}  {check['name']}: {check['text']}" for check in found["checks"]]

@@ -121,6 +121,25 @@ class Change(TypedDict):
     change: JsonObject
 
 
+class Build(TypedDict):
+    """A Python environment on one server."""
+
+    server: str
+    state: str
+    changed_at: str
+    detail: str
+    again_at: str | None
+
+
+class EnvironmentAnswer(TypedDict):
+    """The Python environment that a job waits for, or failed by."""
+
+    source: str
+    sentence: str
+    builds: list[Build]
+    log: str
+
+
 class Explanation(TypedDict):
     """Why a job waits."""
 
@@ -132,6 +151,7 @@ class Explanation(TypedDict):
     queue_position: int | None
     queue_waiting_jobs: int | None
     ahead: list[JobAhead]
+    environment: EnvironmentAnswer | None
     checks: list[Check]
     estimate: Estimate | None
     kept: str

@@ -1,9 +1,10 @@
 """How the Python environment of a job stands: where it is built, how far that is, which jobs wait for it."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, TypedDict
 
-from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import PREPARING, EndCause, JobState, phase_of
 from scheduler.models import Event, Job, ServerEnvironment
 from scheduler.models.server import EnvironmentState
 from scheduler.selectors.rows import Moment, NamedJob, one_of
@@ -39,6 +40,7 @@ class EnvironmentRow(TypedDict):
 
     digest: Annotated[str, "Names what it is made of."]
     source: Annotated[str, "Path of its file."]
+    sentence: Annotated[str, "What the build does now, where the job waits for it; else empty."]
     builds: Annotated[list[BuildRow], "On which servers it is, or is being built, newest first."]
     log: Annotated[str, "End of the log of the newest build that is not ready."]
     waiting_jobs: Annotated[
@@ -59,10 +61,12 @@ def environment_row(job: Job, access: Access) -> EnvironmentRow | None:
     rows = list(places)
     waiting = access.jobs().filter(environment=environment, state=JobState.QUEUED).order_by("number")
     logs = [row.tail for row in rows if row.tail and row.state != EnvironmentState.READY]
+    builds = [_build(row) for row in rows]
     return {
         "digest": environment.pk,
         "source": environment.source,
-        "builds": [_build(row) for row in rows],
+        "sentence": _sentence(environment.source, builds) if phase_of(job.state, job.wait_reason) == PREPARING else "",
+        "builds": builds,
         "log": logs[0] if logs else _last_words(job),
         "waiting_jobs": [
             {"id": pk, "number": number, "name": name, "queue": queue}
@@ -71,11 +75,33 @@ def environment_row(job: Job, access: Access) -> EnvironmentRow | None:
     }
 
 
+def build_under_way(builds: Sequence[BuildRow]) -> BuildRow | None:
+    """Return the newest build that is asked for, waits for another one or goes on; None when there is none."""
+    return next((one for one in builds if one["state"] not in (EnvironmentState.READY, EnvironmentState.FAILED)), None)
+
+
 def tried_again_after(row: ServerEnvironment) -> timedelta:
     """Return how long a server is not asked again for a build that failed; its environment is read with it."""
     if not row.is_passing:
         return TRIED_AGAIN_AFTER
     return BACK_OFF[min(max(row.environment.faults, 1), len(BACK_OFF)) - 1]
+
+
+def _sentence(source: str, builds: Sequence[BuildRow]) -> str:
+    """Return the finding: what the build does now."""
+    build = build_under_way(builds)
+    broken = next((one for one in builds if one["again_at"]), None)
+    if build is None and broken is not None:
+        return f"The build on {broken['server']} broke and is tried again"
+    if build is None:
+        return "No server that could take it can build its environment"
+    if build["state"] == EnvironmentState.ASKED:
+        return f"{build['server']} is asked to build {source}"
+    if build["state"] == EnvironmentState.WAITING:
+        return build["detail"] or f"It waits for another build on {build['server']}"
+    if build["total"] is None:
+        return f"Resolving {source}"
+    return f"Installing {build['done'] or 0} of {build['total']} {'package' if build['total'] == 1 else 'packages'}"
 
 
 def _build(row: ServerEnvironment) -> BuildRow:

@@ -9,11 +9,12 @@ from typing import TypedDict
 from django.conf import settings
 from django.db.models import Count
 
-from scheduler.core.model.lifecycle import TERMINAL, JobState
+from scheduler.core.model.lifecycle import PREPARING, TERMINAL, EndCause, JobState, phase_of
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.operations.reasons import sentence
 from scheduler.models import Cluster, Gpu, Job, Lease, LeaseGpu
 from scheduler.models.server import ServerState
+from scheduler.selectors.cluster.environments import EnvironmentRow, environment_row
 from scheduler.selectors.evidence import (
     ANY_READER,
     Names,
@@ -60,6 +61,7 @@ def job_explain(user: Actor, job: Job, at: datetime) -> Explanation:
         "since": iso(job.wait_since or job.state_changed_at),
         "policy": cluster.policy,
         **(_place(job, access) if is_waiting else _NO_PLACE),
+        "environment": _environment(job, access),
         "checks": _checks(job, cluster, at) if is_waiting else [],
         "held_back": [entry for entry in job_timeline(job, at, user) if entry["kind"] == "wait"] if is_waiting else [],
         "estimate": estimate_row(estimate_of(job)) if is_waiting else None,
@@ -102,6 +104,12 @@ def _cause(job: Job, cluster: Cluster, names: Names, at: datetime) -> _ShownReas
     evidence = wait_evidence_now(job, names)
     words = sentence(job.wait_reason, evidence) if job.wait_reason else ""
     return _ShownReason(reason=job.wait_reason, sentence=words, evidence=evidence)
+
+
+def _environment(job: Job, access: Access) -> EnvironmentRow | None:
+    """Return the Python environment of a job that waits for it or that it made fail."""
+    is_why = phase_of(job.state, job.wait_reason) == PREPARING or job.end_cause == EndCause.ENVIRONMENT
+    return environment_row(job, access) if is_why else None
 
 
 def _state_words(job: Job) -> str:

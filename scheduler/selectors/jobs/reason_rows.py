@@ -8,6 +8,7 @@ from typing import Annotated, Literal, TypedDict
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import PreemptRule, WaitReason
 from scheduler.core.operations.kept import KEEPS_WORK
+from scheduler.selectors.cluster.environments import EnvironmentRow
 from scheduler.selectors.jobs.rows import GapRow
 from scheduler.selectors.rows import Json, Moment, ShownJob, one_of
 
@@ -78,6 +79,9 @@ class Explanation(PlaceInLine):
     evidence: Annotated[Json, "The numbers of the reason."]
     since: Moment | None
     policy: str
+    environment: Annotated[
+        EnvironmentRow | None, "Of a job that waits for its Python environment, or failed by it; else null."
+    ]
     checks: list[CheckRow]
     held_back: Annotated[list[GapRow], "What it waited for so far."]
     estimate: Annotated[EstimateRow | None, "null when it does not wait."]

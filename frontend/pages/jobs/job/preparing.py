@@ -7,7 +7,7 @@ from frontend.components.formats import counted, data_size, duration, joined, nu
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.lifecycle import PREPARING, EndCause
 from scheduler.models import CodeFolder
-from scheduler.selectors.cluster.environments import BuildRow, EnvironmentRow
+from scheduler.selectors.cluster.environments import BuildRow, EnvironmentRow, build_under_way
 from scheduler.selectors.rows import NamedJob
 
 LOG_LINES = 30
@@ -53,13 +53,13 @@ def preparing_of(subject: Subject) -> Preparing | None:
     environment = subject.detail["environment"]
     if subject.detail["phase"] != PREPARING or environment is None:
         return None
-    build = next((one for one in environment["builds"] if one["state"] not in ("ready", "failed")), None)
+    build = build_under_way(environment["builds"])
     steps = _steps(subject, environment, build)
     done = sum(step.state == "done" for step in steps)
     since = (build["changed_at"] if build["state"] == "building" else build["asked_at"]) if build else ""
     begun = subject.time(since) if since else None
     return Preparing(
-        title=_title(environment, build),
+        title=environment["sentence"],
         percent=f"{build['done'] / build['total'] * 100:.2f}" if build and build["done"] and build["total"] else "",
         since=since,
         took=duration(whole_s(max(0.0, (subject.at - begun).total_seconds()))) if begun else "",
@@ -84,22 +84,6 @@ def log_lines(environment: EnvironmentRow) -> list[str]:
     return environment["log"].splitlines()[-LOG_LINES:]
 
 
-def _title(environment: EnvironmentRow, build: BuildRow | None) -> str:
-    """Return the finding: what the build does now."""
-    broken = next((one for one in environment["builds"] if one["again_at"]), None)
-    if build is None and broken is not None:
-        return f"The build on {broken['server']} broke and is tried again"
-    if build is None:
-        return "No server that could take it can build its environment"
-    if build["state"] == "asked":
-        return f"{build['server']} is asked to build {environment['source']}"
-    if build["state"] == "waiting":
-        return build["detail"] or f"It waits for another build on {build['server']}"
-    if build["total"] is None:
-        return f"Resolving {environment['source']}"
-    return f"Installing {number(build['done'] or 0)} of {counted(build['total'], 'package')}"
-
-
 def _steps(subject: Subject, environment: EnvironmentRow, build: BuildRow | None) -> list[Step]:
     spec, job = subject.job.spec, subject.job
     steps = []
@@ -120,7 +104,7 @@ def _steps(subject: Subject, environment: EnvironmentRow, build: BuildRow | None
     steps.append(
         Step(
             state="now",
-            title=f"Environment: {_title(environment, build)[:1].lower()}{_title(environment, build)[1:]}",
+            title=f"Environment: {environment['sentence'][:1].lower()}{environment['sentence'][1:]}",
             sub=f"{environment['source']} {environment['digest'][:DIGEST_CHARS]}{python}{where}",
             since=build["changed_at"] if build else "",
             first=first if first is not None and first["id"] != job.pk else None,

@@ -5,7 +5,6 @@ import json
 import stat
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -21,37 +20,14 @@ from clusterweb.client import rows
 from scheduler.api.jobs.logs import LogRow
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job, Queue, QuotaRequest, Server
+from scheduler.selectors.cluster import environments
 from scheduler.selectors.files import rows as file_rows
 from scheduler.selectors.jobs import reason_rows
 from scheduler.selectors.jobs import rows as job_rows
-from scheduler.services.accounts.tokens import token_create
-from tests.integration.api.conftest import World, world_make
+from tests.integration.api.conftest import World
+from tests.integration.api.jobs.conftest import SPEC, sign_in
 from tests.support.rows.factories import gang_make, job_make, server_make
 from tests.support.rows.files import file_write
-
-SPEC = "apiVersion: v1\nname: train\nqueue: vision\ncommand: [python, train.py]\n"
-
-
-@pytest.fixture
-def shop(transactional_db: None, live_server: LiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """A world behind a port, and an empty home."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("CLUSTERWEB_URL", live_server.url)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "job.yaml").write_text(SPEC)
-    (tmp_path / "train.py").write_text("print('hello')\n")
-    world = world_make()
-    sign_in(world, "member", monkeypatch)
-    return world
-
-
-def sign_in(world: World, role: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Act as the user of a role from now on; return the token."""
-    at = datetime.now(UTC)
-    scopes = ["admin" if role == "admin" else "jobs:write"]
-    _, text = token_create(actor=world.users[role], name="command", scopes=scopes, expires_at=None, at=at)
-    monkeypatch.setenv("CLUSTERWEB_TOKEN", text)
-    return text
 
 
 def test_submitted_spec_is_stored_as_by_rest(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -364,6 +340,8 @@ def test_server_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatc
         (rows.Check, reason_rows.CheckRow),
         (rows.Explanation, reason_rows.ExplanationWithChanges),
         (rows.JobAhead, reason_rows.JobAhead),
+        (rows.EnvironmentAnswer, environments.EnvironmentRow),
+        (rows.Build, environments.BuildRow),
         (rows.Change, reason_rows.UnblockRow),
         (rows.Estimate, reason_rows.EstimateRow),
         (rows.Estimate, reason_rows.SimulatedStart),
