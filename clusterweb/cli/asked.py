@@ -5,11 +5,13 @@ import os
 import re
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from clusterweb.client.errors import CommandError
-from clusterweb.client.folders.folder import named_folder
+from clusterweb.client.folders.folder import code_dir, named_folder
+from clusterweb.client.many import split_specs
 
 SPEC_NAMES = ("job.yaml", "job.yml", "job.json")
 NO_PLAIN_NAME = re.compile(r"[^A-Za-z0-9._-]+")
@@ -17,10 +19,15 @@ NO_PLAIN_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is submitted: the text of a spec, and the folder that is sent with it."""
+    """What is submitted: the text of a spec, and the folder that is sent with it.
+
+    Attributes:
+        many: The specs where the text holds several; else empty.
+    """
 
     spec: bytes
     folder: Path | None = None
+    many: tuple[bytes, ...] = ()
 
 
 def spec_bytes(name: str) -> bytes:
@@ -40,6 +47,9 @@ def asked_of(given: Namespace) -> Asked:
         if flags or given.words:
             raise CommandError("The spec says what to run. Only a folder without job.yaml takes flags and a command.")
         spec = spec_bytes(given.spec)
+        many = split_specs(spec)
+        if len(many) > 1:
+            return Asked(spec=spec, many=tuple(many))
         beside = Path.cwd() if given.spec == "-" else Path(given.spec).parent
         return Asked(spec=spec, folder=named_folder(spec, beside))
     folder = Path(given.spec)
@@ -50,6 +60,16 @@ def asked_of(given: Namespace) -> Asked:
         raise CommandError(f"{folder / found} says what to run. Change it there, or leave out the flags.")
     spec = spec_bytes(str(folder / found))
     return Asked(spec=spec, folder=named_folder(spec, folder) or folder)
+
+
+def no_folder_named(specs: Sequence[bytes]) -> None:
+    """Raise CommandError where one of several specs names a folder, which only one job by itself takes along."""
+    for place, spec in enumerate(specs, start=1):
+        if code_dir(spec):
+            raise CommandError(
+                f"Spec {place} names a folder by code: {{dir: ...}}, and a folder is sent with one job by itself. "
+                "Nothing is submitted."
+            )
 
 
 def _spec_of_flags(given: Namespace, folder: Path) -> bytes:

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
 
-from clusterweb.cli.asked import asked_of, spec_bytes
+from clusterweb.cli.asked import Asked, spec_bytes
 from clusterweb.cli.foretold import environment_lines, preview_text, when_lines
 from clusterweb.cli.text import progress, since, size, table
 from clusterweb.client.client import ENDED, Client, place_after
@@ -28,10 +28,9 @@ def show(given: Namespace, data: object, text: str) -> None:
     say(json.dumps(data, indent=2) if given.output == "json" else text)
 
 
-def submit(given: Namespace) -> int:
+def submit(given: Namespace, asked: Asked) -> int:
     """Submit a spec as it is, with files beside it and the folder that it names."""
     client = Client()
-    asked = asked_of(given)
     files = {Path(name).name: spec_bytes(name) for name in given.file}
     if given.dry_run:
         tried = client.preview(asked.spec, folder=asked.folder, files=files, tell=tell)

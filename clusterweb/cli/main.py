@@ -137,14 +137,19 @@ def _add_job_verbs(
         help="submit a job; a folder is sent with it",
         usage="clusterweb submit SPEC [options]  or  clusterweb submit FOLDER [options] [-- COMMAND ...]",
     )
-    verb.add_argument("spec", help="YAML or JSON file, - for standard input, or a folder with a job.yaml")
+    verb.add_argument(
+        "spec",
+        help="YAML or JSON file, - for standard input, or a folder with a job.yaml; "
+        "several YAML documents, or JSON objects a line each, are as many jobs",
+    )
     verb.add_argument("--name", help="of a folder without job.yaml: what the job is called")
     verb.add_argument("--queue", help="of a folder without job.yaml: where it waits")
     verb.add_argument("--gpus", type=int, help="of a folder without job.yaml: how many it gets (1)")
     verb.add_argument("--file", action="append", default=[], help="text file for its working directory; repeatable")
     verb.add_argument("--dry-run", action="store_true", help="say where and when it starts, store nothing")
     verb.add_argument("--wait", action="store_true", help="follow its log; exit with the status of the job")
-    verb.set_defaults(run=jobs.submit)
+    verb.add_argument("--key", default="", help="of many jobs: what the same key stored within a day stays as it is")
+    verb.set_defaults(run=sweep.submit)
 
     _add_many_verbs(verbs, shared)
 

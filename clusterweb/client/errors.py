@@ -29,3 +29,5 @@ class ServerRefused(CommandError):
             lines.append(f"Request {problem['request_id']}.")
         super().__init__("\n".join(lines))
         self.status = status
+        self.detail = lines[0]
+        self.errors: list[Mapping[str, str]] = list(problem.get("errors", []))

@@ -56,9 +56,11 @@ class Rest:
         """Return the JSON of a GET."""
         return self._json("GET", path, query=query)
 
-    def post(self, path: str, body: bytes = b"", *, content_type: str = "application/json", **query: object) -> Json:
-        """Return the JSON of a POST. It is safe to be repeated: the server does it once."""
-        headers = {"Content-Type": content_type, "Idempotency-Key": str(uuid.uuid4())}
+    def post(
+        self, path: str, body: bytes = b"", *, content_type: str = "application/json", key: str = "", **query: object
+    ) -> Json:
+        """Return the JSON of a POST. It is safe to be repeated: the server does once what has one ``key``."""
+        headers = {"Content-Type": content_type, "Idempotency-Key": key or str(uuid.uuid4())}
         return self._json("POST", path, query=query, body=body or b"{}", headers=headers)
 
     def upload(

@@ -85,6 +85,14 @@ class JobAnswer(JobLine):
     actions: list[str]
 
 
+class SubmittedJob(TypedDict):
+    """One of many jobs that were stored together."""
+
+    id: str
+    number: int
+    name: str
+
+
 class LogPiece(TypedDict):
     """A piece of a log, and why there is none."""
 

@@ -51,8 +51,8 @@ class Folder:
         return {"version": 1, "files": rows}
 
 
-def named_folder(spec: bytes, beside: Path) -> Path | None:
-    """Return the folder in ``code: {dir: path}`` of a spec."""
+def code_dir(spec: bytes) -> str:
+    """Return the path in ``code: {dir: path}`` of a spec as it is written; empty where there is none."""
     text = spec.decode(errors="replace")
     match = CODE_DIR.search(text)
     named = "" if match is None else (match["one"] or match["two"]).strip("\"'")
@@ -60,8 +60,14 @@ def named_folder(spec: bytes, beside: Path) -> Path | None:
         try:
             code = json.loads(text).get("code")
         except ValueError:
-            return None  # the server says what is wrong with it
+            return ""  # the server says what is wrong with it
         named = str(code.get("dir", "")) if isinstance(code, dict) else ""
+    return named
+
+
+def named_folder(spec: bytes, beside: Path) -> Path | None:
+    """Return the folder in ``code: {dir: path}`` of a spec."""
+    named = code_dir(spec)
     if not named:
         return None
     folder = beside / named

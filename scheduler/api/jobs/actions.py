@@ -1,5 +1,6 @@
 """``/jobs/actions``: the same thing done with several jobs; ``/jobs/bulk``: several jobs submitted by one request."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, TypedDict
@@ -14,7 +15,7 @@ from scheduler.api.http.documents import document_of
 from scheduler.api.http.idempotency import once
 from scheduler.api.http.permissions import WRITE_JOBS
 from scheduler.api.http.view import ApiView
-from scheduler.core.model.errors import SpecInvalid
+from scheduler.core.model.errors import FieldError, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.spec.limits import PRIORITY
 from scheduler.ports import live_ports
@@ -23,6 +24,7 @@ from scheduler.selectors.rows import one_of
 from scheduler.services.code.git import git_fetch
 from scheduler.services.jobs.bulk import ACTIONS, MOST_JOBS, BulkOutcome, jobs_act
 from scheduler.services.jobs.check import jobs_checked
+from scheduler.services.jobs.spec_text import spec_from_text
 from scheduler.services.jobs.submit import MOST_SUBMITTED, jobs_store
 
 # What ends a run: its answer says what is kept.
@@ -117,14 +119,28 @@ def _row(outcome: BulkOutcome, *, at: datetime, tells_kept: bool) -> OutcomeRow:
 
 
 class BulkBody(Body):
-    """Specs of new jobs."""
+    """Specs of new jobs: as objects or as texts."""
 
     jobs = serializers.ListField(
         child=serializers.DictField(),
+        required=False,
         allow_empty=False,
         max_length=MOST_SUBMITTED,
         help_text="Specs, as `POST /jobs` takes one each.",
     )
+    specs = serializers.ListField(
+        child=serializers.CharField(trim_whitespace=False),
+        required=False,
+        allow_empty=False,
+        max_length=MOST_SUBMITTED,
+        help_text="The same as texts, YAML or JSON, in place of `jobs`.",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Want one of the two."""
+        if len(attrs) != 1:
+            raise serializers.ValidationError({"jobs": "Give jobs, or specs with the same as texts: one of the two."})
+        return attrs
 
 
 class SubmittedRow(TypedDict):
@@ -146,6 +162,20 @@ SubmittedDocument = document_of(
 )
 
 
+def _parsed(texts: Sequence[str]) -> list[object]:
+    """Return the data of each text. Raises SpecInvalid with an entry for each text that cannot be read."""
+    found: list[object] = []
+    errors: list[FieldError] = []
+    for place, text in enumerate(texts):
+        try:
+            found.append(spec_from_text(text))
+        except SpecInvalid as error:
+            errors += [replace(one, pointer=f"/specs/{place}{one.pointer}") for one in error.errors]
+    if errors:
+        raise SpecInvalid(errors)
+    return found
+
+
 class JobsBulk(ApiView):
     """Several jobs by one request."""
 
@@ -161,16 +191,18 @@ class JobsBulk(ApiView):
     def post(self, request: Request) -> Response:
         """Submit up to 500 jobs, all or none: where one spec is wrong, `errors` says in which and nothing is stored."""
         body = read_body(request, BulkBody)
-        specs = [(f"/jobs/{place}", spec) for place, spec in enumerate(body["jobs"])]
+        [field] = body
+        jobs_data = _parsed(body["specs"]) if field == "specs" else body["jobs"]
+        specs = [(f"/{field}/{place}", spec) for place, spec in enumerate(jobs_data)]
         git_fetch(actor=request.user, specs=specs, at=live_ports().clock.now())
 
         def make() -> tuple[int, Any, str]:
             ports = live_ports()
             try:
-                checked = jobs_checked(actor=request.user, data=body["jobs"])
+                checked = jobs_checked(actor=request.user, data=jobs_data)
                 jobs = jobs_store(checked, at=ports.clock.now(), ids=ports.ids)
             except SpecInvalid as error:
-                raise SpecInvalid([replace(one, pointer=f"/jobs{one.pointer}") for one in error.errors]) from None
+                raise SpecInvalid([replace(one, pointer=f"/{field}{one.pointer}") for one in error.errors]) from None
             rows: list[SubmittedRow] = [{"id": job.pk, "number": job.number, "name": job.name} for job in jobs]
             return 201, {"results": rows}, ""
 

@@ -57,6 +57,27 @@ def test_one_bad_spec_stores_none(world: World) -> None:
     assert Job.objects.count() == before
 
 
+def test_specs_come_as_texts_too(world: World) -> None:
+    """YAML or JSON, equal to the same as objects; what cannot be read is named with its place, each of them."""
+    client, before = world.client("member"), Job.objects.count()
+    text = "apiVersion: v1\nname: train\nqueue: vision\ncommand: [python, train.py]\nenv: {A: '1'}\n"
+    bad = post(client, "jobs/bulk", {"specs": [text, "name: [", "{", text]})
+    wrong = post(client, "jobs/bulk", {"specs": [text, "[]", text.replace("vision", "nowhere")]})
+    both = post(client, "jobs/bulk", {"specs": [text], "jobs": [spec()]})
+    assert Job.objects.count() == before
+    as_object = {"apiVersion": "v1", "name": "train", "queue": "vision", "command": ["python", "train.py"]}
+    first = post(client, "jobs/bulk", {"specs": [text, json.dumps({**as_object, "env": {"A": "1"}})]})
+    second = post(client, "jobs/bulk", {"jobs": [{**as_object, "env": {"A": "1"}}]})
+
+    assert [error["pointer"] for error in bad.json()["errors"]] == ["/specs/1", "/specs/2"]
+    assert [error["pointer"] for error in wrong.json()["errors"]] == ["/specs/1", "/specs/2/queue"]
+    assert [error["pointer"] for error in both.json()["errors"]] == ["/jobs"]
+    assert post(client, "jobs/bulk", {}).json()["errors"][0]["pointer"] == "/jobs"
+    assert (first.status_code, second.status_code) == (201, 201)
+    rows = [*first.json()["results"], *second.json()["results"]]
+    assert len({json.dumps(_plain(row["number"]), sort_keys=True, default=str) for row in rows}) == 1
+
+
 def test_repeated_request_stores_the_jobs_once(world: World) -> None:
     """The same Idempotency-Key gives the same answer."""
     client, body = world.client("member"), {"jobs": [spec(), spec()]}

@@ -1,0 +1,130 @@
+"""Submits many jobs by few requests: splits a text into specs, and knows at each moment which are accepted.
+
+The server stores the jobs of one request all or not at all; what has one key it does once, so that a submit that broke
+off can be sent again.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.client import HTTPException
+
+from clusterweb.client.errors import CommandError, ServerRefused
+from clusterweb.client.rest import Rest
+from clusterweb.client.rows import SubmittedJob
+
+MOST_JOBS = 500  # that REST takes at once
+MOST_BYTES = 1_900_000  # of one body, below the 2 MiB that REST takes
+# In YAML a marker at the begin of a line always ends a document, also within a text.
+_MARKER = re.compile(rb"^---(?=[ \t\r\n]|$)|^\.\.\.(?=[ \t\r]*$)", re.MULTILINE)
+_OF_JOB = re.compile(r"/specs/(\d+)(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecError:
+    """What is wrong with one spec, or with a request as a whole.
+
+    Attributes:
+        spec: Its position in what was given, 1 for the first; None where the server names none.
+        pointer: The field in it.
+    """
+
+    spec: int | None
+    pointer: str
+    detail: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Progress:
+    """How far a submit of many is.
+
+    Attributes:
+        jobs: Those that are stored, in their order.
+        accepted: So many specs from the first on are stored.
+        sent: So many specs from the first on were in a request; those after ``accepted`` were refused, or nobody knows.
+        is_unknown: The last request got no answer: its jobs may be stored.
+        problem: Why it ended before the last spec; empty when it did not.
+    """
+
+    jobs: list[SubmittedJob] = field(default_factory=list)
+    accepted: int = 0
+    sent: int = 0
+    is_unknown: bool = False
+    problem: str = ""
+    errors: list[SpecError] = field(default_factory=list)
+
+
+def split_specs(text: bytes) -> list[bytes]:
+    """Return the specs in a text: YAML documents, JSON objects a line each, or a JSON list; of one spec, the text."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and all(_is_object(line) for line in lines):
+        return lines
+    if text.lstrip().startswith(b"["):
+        try:
+            return [json.dumps(one).encode() for one in json.loads(text)] or [text]
+        except ValueError:
+            return [text]  # the server says what is wrong with it
+    if text.lstrip().startswith(b"{"):
+        return [text]
+    return [part for part in _MARKER.split(text) if _says_something(part)] or [text]
+
+
+def submit_many(client: Rest, specs: Sequence[bytes], *, key: str) -> Progress:
+    """Submit specs in their order, in as few requests as REST takes, up to the first that is refused.
+
+    Args:
+        client: The account.
+        specs: YAML or JSON, one job each.
+        key: The same for a submit that is repeated: what it stored within a day is not stored again.
+    """
+    so_far = Progress()
+    for start, end in requests_of(specs):
+        body = json.dumps({"specs": [spec.decode(errors="replace") for spec in specs[start:end]]}).encode()
+        so_far.sent = end
+        try:
+            answer = client.post("jobs/bulk", body, key=f"{key}-{start}")
+        except ServerRefused as error:
+            so_far.problem, so_far.errors = error.detail, [_placed(one, start) for one in error.errors]
+            so_far.is_unknown = error.status >= 500 or error.status == 409  # 409: it is at it still
+            return so_far
+        except (CommandError, OSError, HTTPException) as error:
+            so_far.problem, so_far.is_unknown = str(error) or type(error).__name__, True
+            return so_far
+        so_far.jobs += answer["results"]
+        so_far.accepted = end
+    return so_far
+
+
+def requests_of(specs: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of the specs of each request."""
+    start = size = 0
+    for place, spec in enumerate(specs):
+        own = len(json.dumps(spec.decode(errors="replace"))) + 2
+        if place > start and (place - start == MOST_JOBS or size + own > MOST_BYTES):
+            yield start, place
+            start, size = place, 0
+        size += own
+    yield start, len(specs)
+
+
+def _placed(error: Mapping[str, str], start: int) -> SpecError:
+    """Return an error of a request with the position in all that was given."""
+    pointer, detail = error.get("pointer", ""), error.get("detail", "")
+    if match := _OF_JOB.fullmatch(pointer):
+        return SpecError(spec=start + int(match[1]) + 1, pointer=match[2] or "/", detail=detail)
+    return SpecError(spec=None, pointer=pointer or "/", detail=detail)
+
+
+def _is_object(line: bytes) -> bool:
+    if not line.lstrip().startswith(b"{"):
+        return False
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def _says_something(part: bytes) -> bool:
+    """Return whether a document holds more than comments."""
+    return any(line.strip() and not line.lstrip().startswith(b"#") for line in part.splitlines())

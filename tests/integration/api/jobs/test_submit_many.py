@@ -1,0 +1,162 @@
+"""``clusterweb submit`` of a file with many jobs: which are stored, which are not, and how it goes on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusterweb.cli.main import main
+from clusterweb.client import many
+from clusterweb.client.errors import CommandError
+from clusterweb.client.many import split_specs
+from clusterweb.client.rest import Rest
+from scheduler.models import Job
+from tests.integration.api.conftest import World
+from tests.integration.api.jobs.conftest import SPEC
+
+
+def document(name: str, *, gpus: int = 1) -> str:
+    """Return one YAML document."""
+    return f"---\n{SPEC.replace('name: train', f'name: {name}')}resources: {{gpus: {gpus}}}\n"
+
+
+def names() -> list[str]:
+    """Return the jobs of these tests, in the order in which they are stored."""
+    return [*Job.objects.filter(name__startswith="m-").order_by("number").values_list("name", flat=True)]
+
+
+def test_several_documents_are_as_many_jobs_by_one_request(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In their order; a line each on standard output, and the sum beside it. With -o json one object."""
+    posted: list[str] = []
+    post = Rest.post
+
+    def noted(self: Rest, path: str, *a: Any, **k: Any) -> Any:
+        posted.append(path)
+        return post(self, path, *a, **k)
+
+    monkeypatch.setattr(Rest, "post", noted)
+    Path("many.yaml").write_text("# three\n" + "".join(document(f"m-{n}") for n in range(3)) + "---\n# the end\n")
+
+    assert main(["submit", "many.yaml"]) == 0
+    said = capsys.readouterr()
+    assert [line.split()[2] for line in said.out.splitlines()] == names() == ["m-0", "m-1", "m-2"]
+    assert posted == ["jobs/bulk"]
+    numbers = [line.split()[0] for line in said.out.splitlines()]
+    assert said.err == f"3 of 3 are submitted, {numbers[0]} to {numbers[2]}.\n"
+
+    assert main(["submit", "many.yaml", "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [job["name"] for job in told["results"]] == ["m-0", "m-1", "m-2"]
+    assert (told["accepted"], told["specs"], told["errors"], told["problem"]) == (3, 3, [], "")
+
+
+def test_json_lines_come_by_standard_input(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a script prints is a job for each line."""
+    spec = {"apiVersion": "v1", "queue": "vision", "command": ["true"]}
+    text = "".join(json.dumps({**spec, "name": f"m-{n}"}) + "\n" for n in range(2))
+    monkeypatch.setattr("clusterweb.cli.asked.spec_bytes", lambda name: text.encode())
+
+    assert main(["submit", "-"]) == 0
+    assert names() == ["m-0", "m-1"]
+
+
+def test_a_bad_job_is_named_and_what_is_stored_is_said(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request before it stays, its own stores nothing, the next is not sent; corrected, the rest is sent alone."""
+    monkeypatch.setattr(many, "MOST_JOBS", 2)
+    texts = [document(f"m-{n}") for n in range(7)]
+    Path("many.yaml").write_text("".join([*texts[:3], document("m-3", gpus=0), *texts[4:]]))
+
+    assert main(["submit", "many.yaml", "--key", "k"]) == 1
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 2
+    assert "  spec 4 /resources/gpus: " in said.err
+    assert "2 of 7 are submitted, J-" in said.err
+    assert "Nothing of specs 3 to 4 is stored.\nNot sent: specs 5 to 7.\n" in said.err
+    assert "clusterweb submit many.yaml --key k" in said.err
+    assert names() == ["m-0", "m-1"]
+
+    Path("many.yaml").write_text("".join(texts))
+    assert main(["submit", "many.yaml", "--key", "k"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 7
+    assert names() == [f"m-{n}" for n in range(7)]
+
+
+def test_text_that_is_no_yaml_is_named_by_its_position(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the line in it; nothing is stored."""
+    Path("many.yaml").write_text(document("m-0") + "---\nname: [\n" + document("m-2"))
+
+    assert main(["submit", "many.yaml", "-o", "json"]) == 1
+    [error] = json.loads(capsys.readouterr().out)["errors"]
+    assert (error["spec"], error["pointer"]) == (2, "/")
+    assert "Line " in error["detail"]
+    assert names() == []
+
+
+def test_without_an_answer_it_says_what_is_not_known(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The jobs were stored and the answer was lost: the command that it prints stores none of them twice."""
+    monkeypatch.setattr(many, "MOST_JOBS", 2)
+    Path("many.yaml").write_text("".join(document(f"m-{n}") for n in range(4)))
+    post = Rest.post
+    calls: list[str] = []
+
+    def lose(self: Rest, path: str, *a: Any, **k: Any) -> Any:
+        answer = post(self, path, *a, **k)
+        calls.append(path)
+        if len(calls) == 2:
+            raise CommandError("The connection was lost.")
+        return answer
+
+    monkeypatch.setattr(Rest, "post", lose)
+    assert main(["submit", "many.yaml"]) == 1
+    said = capsys.readouterr().err
+    assert "Whether specs 3 to 4 got there is not known." in said
+    again = said.splitlines()[-1].partition(": clusterweb ")[2].split()
+    assert main(again) == 0
+    assert names() == ["m-0", "m-1", "m-2", "m-3"]
+
+
+@pytest.mark.parametrize("flags", [["--dry-run"], ["--wait"], ["--file", "train.py"]])
+def test_what_is_of_one_job_is_refused(shop: World, capsys: pytest.CaptureFixture[str], flags: list[str]) -> None:
+    """As is a folder that one of them names."""
+    Path("many.yaml").write_text(document("m-0") + document("m-1"))
+    assert main(["submit", "many.yaml", *flags]) == 2
+    assert "holds 2" in capsys.readouterr().err
+    Path("many.yaml").write_text(document("m-0") + document("m-1") + "code: {dir: .}\n")
+    assert main(["submit", "many.yaml"]) == 2
+    assert "Spec 2 names a folder" in capsys.readouterr().err
+    assert names() == []
+
+
+def test_requests_are_as_few_as_jobs_and_bytes_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither limit is passed; one spec that is too large goes by itself, for the server to refuse."""
+    assert [*many.requests_of([b"x"] * 1_001)] == [(0, 500), (500, 1_000), (1_000, 1_001)]
+    monkeypatch.setattr(many, "MOST_BYTES", 40)
+    assert [*many.requests_of([b"x" * 10, b"x" * 10, b"x" * 100, b"x"])] == [(0, 2), (2, 3), (3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (b"name: a\n", [b"name: a\n"]),
+        (b"---\nname: a\n", [b"\nname: a\n"]),
+        (b"name: a\n---\nname: b\n...\n# end\n", [b"name: a\n", b"\nname: b\n"]),
+        (b"--- {name: a}\n--- {name: b}\n", [b" {name: a}\n", b" {name: b}\n"]),
+        (b"a: |\n  ---\n  b\nc: '----'\n", [b"a: |\n  ---\n  b\nc: '----'\n"]),
+        (b'{\n"name": "a"}\n', [b'{\n"name": "a"}\n']),
+        (b'{"n": 1}\n\n{"n": 2}', [b'{"n": 1}', b'{"n": 2}']),
+        (b'[{"n": 1}, {"n": 2}]', [b'{"n": 1}', b'{"n": 2}']),
+        (b"", [b""]),
+    ],
+)
+def test_a_text_is_split_where_its_specs_end(text: bytes, found: list[bytes]) -> None:
+    """Markers within a text do not count; what cannot be split is the server's to refuse."""
+    assert split_specs(text) == found
