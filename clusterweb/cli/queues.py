@@ -4,7 +4,7 @@ import json
 from argparse import Namespace
 
 from clusterweb.cli.jobs import show
-from clusterweb.cli.text import since, table
+from clusterweb.cli.text import devices_named, since, table
 from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError
 from clusterweb.client.rest import Json
@@ -15,9 +15,10 @@ REQUEST_ACTIONS = ("list", "grant", "refuse", "withdraw")
 def top(given: Namespace) -> int:
     """Show the cluster now."""
     now = Client().get("overview")["cluster"]
+    devices = devices_named(server["device_kind"] for server in now["servers"])
     lines = [
-        f"{now['allocated_gpus']} of {now['num_gpus']} GPUs held, {now['busy_gpus']} busy, {now['free_gpus']} free, "
-        f"{now['broken_gpus']} broken",
+        f"{now['allocated_gpus']} of {now['num_gpus']} {devices} held, {now['busy_gpus']} busy, "
+        f"{now['free_gpus']} free, {now['broken_gpus']} broken",
         f"{now['running_jobs']} jobs run, {now['waiting_jobs']} wait",
         f"{now['policy']}, {now['locality']}, {now['mechanism']}; round {now['round']}, "
         f"{since(now['round_finished_at'])} ago" + ("; paused" if now["paused"] else ""),
@@ -32,7 +33,7 @@ def top(given: Namespace) -> int:
         for server in now["servers"]
     ]
     if rows:
-        lines += ["", table(("SERVER", "STATE", "GPUS", "HELD"), rows)]
+        lines += ["", table(("SERVER", "STATE", devices.upper(), "HELD"), rows)]
     show(given, now, "\n".join(lines))
     return 0
 

@@ -1,6 +1,6 @@
 """Tables, durations, sizes and times as text."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from clusterweb.client.rows import JobLine
@@ -23,6 +23,14 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def _is_number(cell: str) -> bool:
     return cell.replace(".", "", 1).replace("%", "", 1).isdigit() or cell == ""
+
+
+def devices_named(kinds: Iterable[str]) -> str:
+    """Return what the devices of servers with these kinds are called, as on pages: a CPU slot is never called a GPU."""
+    present = {kind for kind in kinds if kind}
+    if present == {"cpu_slot"}:
+        return "CPU slots"
+    return "devices" if "cpu_slot" in present else "GPUs"
 
 
 def duration(seconds: float) -> str:

@@ -5,9 +5,10 @@ when the theme changes, so one figure serves light and dark. Text from users goe
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 
+from frontend.components.devices import DeviceWord
 from frontend.components.formats import THIN, number
 from scheduler.selectors.rows import Json as Json  # a piece of a Plotly figure; pages with figures import it from here
 
@@ -57,6 +58,41 @@ class Chart:
     def figure_id(self) -> str:
         """Return the id of the script element that holds the figure."""
         return f"{self.id}-figure"
+
+
+_SAID = frozenset({"hovertemplate", "name", "text"})  # keys of a figure whose values are words
+
+
+def chart_said(chart: Chart, word: DeviceWord) -> Chart:
+    """Return a chart of a replay, which always says GPU, in the cluster's word for its devices."""
+
+    def said(text: str) -> str:
+        told = word.said(text)
+        return told[:1].upper() + told[1:] if text[:1].isupper() else told
+
+    return replace(
+        chart,
+        title=said(chart.title),
+        sub=said(chart.sub),
+        empty=said(chart.empty),
+        figure=None if chart.figure is None else _figure_said(chart.figure, word),
+        legend=tuple(replace(entry, label=word.said(entry.label)) for entry in chart.legend),
+        table_head=tuple(said(cell) for cell in chart.table_head),
+        table_rows=[tuple(word.said(cell) for cell in row) for row in chart.table_rows],
+    )
+
+
+def _figure_said(figure: Json, word: DeviceWord) -> Json:
+    """Return a part of a figure in other words; the lists of its points are left as they are."""
+    made: Json = {}
+    for key, value in figure.items():
+        if isinstance(value, dict):
+            made[key] = _figure_said(value, word)
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            made[key] = [_figure_said(part, word) for part in value]
+        else:
+            made[key] = word.said(value) if key in _SAID and isinstance(value, str) else value
+    return made
 
 
 def token(name: str) -> str:

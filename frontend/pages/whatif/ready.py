@@ -5,6 +5,7 @@ A scenario is plain JSON here: ``scheduler.services.whatif`` checks it, and refu
 
 from dataclasses import dataclass
 
+from frontend.components.devices import DeviceWord
 from scheduler.models import Cluster, Queue
 from scheduler.selectors.rows import Json
 
@@ -44,14 +45,14 @@ def live_variant(cluster: Cluster) -> Json:
     }
 
 
-def quota_scenario(cluster: Cluster, queue: Queue) -> ReadyScenario:
+def quota_scenario(cluster: Cluster, queue: Queue, device: DeviceWord) -> ReadyScenario:
     """Return the first question of a lead: half as much quota again for the queue, on the live cluster."""
     live, more = live_variant(cluster), queue.quota_gpus + max(1, queue.quota_gpus // 2)
     quotas = [queue.quota_gpus, more]
     return ReadyScenario(
         key=f"quota-{queue.pk}",
-        title=f"What would {more} GPUs of quota change for {queue.name}?",
-        text=f"The jobs that run and wait now, with {queue.quota_gpus} GPUs as today and with {more}.",
+        title=f"What would {device.counted(more)} of quota change for {queue.name}?",
+        text=f"The jobs that run and wait now, with {device.counted(queue.quota_gpus)} as today and with {more}.",
         body={
             "name": f"More quota for {queue.name}"[:120],
             "start": {"kind": "live"},

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from frontend.components.charts import Chart
+from frontend.components.charts import Chart, chart_said
+from frontend.components.devices import DeviceWord
 from frontend.components.formats import NBSP, digits_of, duration, number, percent
 from frontend.pages.simulation.comparison import Stroke, jct_chart, rho_chart, strokes, use_chart, wait_chart
 from frontend.pages.simulation.figures_table import TITLES, change_said
@@ -77,7 +78,12 @@ def figures_read(scenario: Scenario, names: Sequence[str]) -> dict[int, Figures]
 
 
 def shown_so_far(
-    scenario: Scenario, figures: Mapping[int, Figures], metrics: Sequence[MetricRow], names: Sequence[str]
+    scenario: Scenario,
+    figures: Mapping[int, Figures],
+    metrics: Sequence[MetricRow],
+    names: Sequence[str],
+    *,
+    device: DeviceWord,
 ) -> FinishedScenario | None:
     """Return what is known already of a scenario that goes on or was cancelled; None while there is nothing."""
     done = sorted(figures)
@@ -91,11 +97,16 @@ def shown_so_far(
         }
         for metric in metrics
     ]
-    return shown(scenario, [figures[at] for at in done], known, [names[at] for at in done])
+    return shown(scenario, [figures[at] for at in done], known, [names[at] for at in done], device=device)
 
 
 def shown(
-    scenario: Scenario, figures: Sequence[Figures], metrics: Sequence[MetricRow], names: Sequence[str]
+    scenario: Scenario,
+    figures: Sequence[Figures],
+    metrics: Sequence[MetricRow],
+    names: Sequence[str],
+    *,
+    device: DeviceWord,
 ) -> FinishedScenario:
     """Return the page of a scenario whose runs have ended.
 
@@ -104,26 +115,32 @@ def shown(
         figures: Of its variants, with the first seed.
         metrics: ``selectors.whatif.scenario_metrics``.
         names: Of its variants.
+        device: What the devices of its servers are called.
     """
     summaries = [one.summary for one in figures]
     by_key = {metric["key"]: metric for metric in metrics}
     chosen = best_variant(by_key["avg_jct_s"])
     drawn = strokes(len(figures), chosen)
     by_queue = queue_waits_chart(figures, names, drawn)
+    charts = [
+        jct_chart(figures, names, drawn),
+        wait_chart(figures, names, drawn),
+        rho_chart(figures, names, drawn),
+        use_chart(figures, names),
+        *([by_queue] if by_queue else []),
+    ]
     return FinishedScenario(
-        title=title_of(by_key["avg_jct_s"], figures, names, chosen),
+        title=device.said(title_of(by_key["avg_jct_s"], figures, names, chosen)),
         heads=list(TITLES.values()),
         rows=_rows(by_key, names, drawn, chosen),
         chosen=chosen,
-        charts=[
-            jct_chart(figures, names, drawn),
-            wait_chart(figures, names, drawn),
-            rho_chart(figures, names, drawn),
-            use_chart(figures, names),
-            *([by_queue] if by_queue else []),
-        ],
+        charts=[chart_said(one, device) for one in charts],
         parts=[
-            VariantPart(name=name, charts=arm_charts(one, prefix=f"variant-{at}"), shown=at == chosen)
+            VariantPart(
+                name=name,
+                charts=[chart_said(chart, device) for chart in arm_charts(one, prefix=f"variant-{at}")],
+                shown=at == chosen,
+            )
             for at, (name, one) in enumerate(zip(names, figures, strict=True))
         ],
         hashes=[(name, one["plan_hash"]) for name, one in zip(names, summaries, strict=True)],

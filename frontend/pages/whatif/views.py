@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from frontend.components.devices import GPUS, DeviceWord, device_word
 from frontend.components.errors import page
 from frontend.components.viewer import now_utc
 from frontend.pages.whatif.builder import body_from, fields_of, num_variants, variant_views
@@ -18,6 +19,7 @@ from frontend.pages.whatif.words import ANYWAY, fidelity_view, start_words
 from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, NotFound, SpecInvalid
 from scheduler.models import Scenario
 from scheduler.models.scenario import SCENARIO_OPEN, ScenarioState
+from scheduler.selectors.cluster.servers import device_kinds
 from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import is_admin, may_ask_what_if, queues_led, require_scenario, scenarios_visible
 from scheduler.selectors.whatif import (
@@ -84,9 +86,9 @@ def _ready(request: HttpRequest) -> list[ReadyScenario]:
     cluster = cluster_row()
     if is_admin(request.user):
         return ready_scenarios(cluster)
-    led = list(queues_led(request.user)[:1])
+    led, device = list(queues_led(request.user)[:1]), device_word(device_kinds(request.user))
     return [
-        *(quota_scenario(cluster, queue) for queue in led),
+        *(quota_scenario(cluster, queue, device) for queue in led),
         *(one for one in ready_scenarios(cluster) if not one.of_cluster),
     ]
 
@@ -200,13 +202,19 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
         "warnings": found.about.get("warnings", []),
         "fidelity": fidelity_view(found.about.get("fidelity")),
         "anyway": ANYWAY,
-        "shown": shown_so_far(found, figures, metrics, names),
+        "shown": shown_so_far(found, figures, metrics, names, device=_device(request, found)),
         "is_answered": found.state == ScenarioState.COMPLETED and len(figures) == len(names),
         "may_apply": is_admin(request.user) and found.state == ScenarioState.COMPLETED,
         "version": cluster.settings_version,
         "applicable": _applicable(found, names),
     }
     return render(request, "whatif/scenario.html", context)
+
+
+def _device(request: HttpRequest, found: Scenario) -> DeviceWord:
+    """Return the word for devices: that of this cluster where a scenario is about it; a trace has GPUs."""
+    is_own = found.start.get("kind") in ("live", "past")
+    return device_word(device_kinds(request.user)) if is_own else GPUS
 
 
 def _act(request: HttpRequest, found: Scenario) -> HttpResponseBase:

@@ -5,10 +5,39 @@ from typing import Any
 
 import pytest
 
-from frontend.components.charts import count_axis, layout, line
+from frontend.components.charts import Chart, LegendEntry, chart_said, count_axis, layout, line
+from frontend.components.devices import CPU_SLOTS, GPUS, MIXED
 from frontend.components.formats import THIN
 from frontend.pages.simulation.comparison import half_by, strokes
 from frontend.pages.simulation.figures_table import TITLES, figure_rows
+
+
+def test_a_chart_says_the_word_of_the_cluster_and_keeps_its_points() -> None:
+    """A replay says GPU; on a machine with CPU slots alone its charts say what all other pages say."""
+    figure = {"data": [{"name": "free GPUs", "y": ["GPU", "a"], "x": [1, 2]}], "layout": {"title": {"text": "GPUs"}}}
+    chart = Chart(
+        id="blocks",
+        title="Half of 8 GPUs are free",
+        sub="GPUs held",
+        figure=figure,
+        legend=(LegendEntry(label="free GPUs", token="u2"),),
+        table_head=("Arm and GPUs", "Jobs"),
+        table_rows=[("fifo: 1 GPU", "2")],
+    )
+    said = chart_said(chart, CPU_SLOTS)
+
+    assert (said.title, said.sub) == ("Half of 8 CPU slots are free", "CPU slots held")
+    assert said.figure == {
+        "data": [{"name": "free CPU slots", "y": ["GPU", "a"], "x": [1, 2]}],
+        "layout": {"title": {"text": "CPU slots"}},
+    }
+    assert (said.legend[0].label, said.table_head[0], said.table_rows) == (
+        "free CPU slots",
+        "Arm and CPU slots",
+        [("fifo: 1 CPU slot", "2")],
+    )
+    assert chart_said(chart, MIXED).sub == "Devices held"
+    assert chart_said(chart, GPUS) == chart
 
 
 def test_axes_and_hovers_part_thousands_with_a_thin_space() -> None:

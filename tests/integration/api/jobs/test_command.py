@@ -369,10 +369,23 @@ def test_text_of_tables_and_times() -> None:
 
 def test_top_says_which_servers_are_simulated(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
     """Beside their state, as the pages do; a real one has its state alone."""
-    server_make("gpu-real")
+    server_make("gpu-real", device_kind="gpu")
     server_make("gpu-none", agent_version="simulated 0.1.0")
 
     assert main(["top"]) == 0
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.startswith("gpu-")}
     assert "up, as simulated" in lines["gpu-none"]
     assert "simulated" not in lines["gpu-real"]
+
+
+def test_top_calls_the_devices_what_pages_call_them(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """A machine without GPUs has CPU slots; where both are there they are devices."""
+    for kind, words in (("cpu_slot", "CPU slots"), ("gpu", "GPUs")):
+        Server.objects.update(device_kind=kind)
+        assert main(["top"]) == 0
+        said = capsys.readouterr().out
+        assert f" {words} held, " in said.splitlines()[0]
+        assert f"  {words.upper()}  " in said
+    server_make(device_kind="cpu_slot")
+    assert main(["top"]) == 0
+    assert " devices held, " in capsys.readouterr().out
