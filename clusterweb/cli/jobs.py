@@ -14,7 +14,7 @@ from clusterweb.client.errors import CommandError, ServerRefused
 from clusterweb.client.folders.sending import Sent, ignored_text
 from clusterweb.client.rows import Change, Explanation, JobAhead, JobAnswer, JobLine
 
-_MOST_ROWS = 10_000
+MOST_ROWS = 10_000
 _STARTS = {"": "", "job": "once", "server": "once on each server", "gpu": "once for every GPU"}
 
 
@@ -49,8 +49,8 @@ def submit(given: Namespace, asked: Asked) -> int:
 
 def ls(given: Namespace) -> int:
     """List jobs."""
-    if not 1 <= given.limit <= _MOST_ROWS:
-        raise CommandError(f"--limit is 1 to {_MOST_ROWS}.")
+    if not 1 <= given.limit <= MOST_ROWS:
+        raise CommandError(f"--limit is 1 to {MOST_ROWS}.")
     filters = {"state": given.state, "queue": given.queue, "owner": given.owner, "search": given.search}
     filters |= {"idle": "true" if given.idle else None}
     rows: list[JobLine] = Client().all("jobs", most=given.limit, **filters)

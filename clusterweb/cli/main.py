@@ -122,6 +122,10 @@ def _add_many_verbs(
     verb.add_argument("--yes", action="store_true", help="do not ask before many jobs are made")
     verb.set_defaults(run=sweep.sweep, name=None, queue=None, gpus=None)
 
+    verb = verbs.add_parser("arrays", parents=[shared], help="list arrays with their jobs by state, newest first")
+    verb.add_argument("--limit", type=int, default=50, help="at most so many (50)")
+    verb.set_defaults(run=sweep.arrays)
+
     verb = verbs.add_parser("array", parents=[shared], help="the jobs of an array together")
     verb.add_argument("action", choices=sweep.ARRAY_ACTIONS, help="get, cancel all, or retry those that failed")
     verb.add_argument("array", help="A- and the number of its first job")

@@ -9,9 +9,9 @@ from dataclasses import asdict
 from typing import Any
 
 from clusterweb.cli.asked import asked_of, no_folder_named
-from clusterweb.cli.jobs import show, tell
+from clusterweb.cli.jobs import MOST_ROWS, show, tell
 from clusterweb.cli.jobs import submit as submit_one
-from clusterweb.cli.text import duration, table
+from clusterweb.cli.text import duration, since, table
 from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError
 from clusterweb.client.folders.sending import folder_send
@@ -86,6 +86,23 @@ def _many_told(name: str, count: int, done: Progress, key: str) -> str:
 
 def _span(first: int, last: int) -> str:
     return f"spec {first}" if first == last else f"specs {first} to {last}"
+
+
+def arrays(given: Namespace) -> int:
+    """List arrays, newest first."""
+    if not 1 <= given.limit <= MOST_ROWS:
+        raise CommandError(f"--limit is 1 to {MOST_ROWS}.")
+    rows: list[Json] = Client().all("arrays", most=given.limit)
+    heads = ("ARRAY", "NAME", "QUEUE", "OWNER", "JOBS", "WAITING", "AT WORK", "COMPLETED", "FAILED", "CANCELLED", "FOR")
+    cells = []
+    for row in rows:
+        counts = row["states"]
+        waiting = counts.get("queued", 0) + counts.get("suspended", 0)
+        ended = [counts.get(state, 0) for state in ("completed", "failed", "cancelled")]
+        sums = (row["num_jobs"], waiting, row["num_jobs"] - waiting - sum(ended), *ended)
+        cells.append((row["key"], row["name"], row["queue"], row["owner"], *sums, since(row["submitted_at"])))
+    show(given, rows, table(heads, cells) if rows else "There is no array.")
+    return 0
 
 
 def array(given: Namespace) -> int:

@@ -82,6 +82,7 @@ urlpatterns = [
     path("profiles", profiles.Profiles.as_view(), name="api-profiles"),
     path("profiles/<str:fingerprint>", profiles.ProfileDetail.as_view(), name="api-profile"),
     path("profiles/<str:fingerprint>/measure", profiles.ProfileMeasure.as_view(), name="api-profile-measure"),
+    path("arrays", arrays.Arrays.as_view(), name="api-arrays"),
     path("arrays/<str:array>", arrays.ArrayRead.as_view(), name="api-array"),
     path("arrays/<str:array>/cancel", arrays.ArrayCancel.as_view(), name="api-array-cancel"),
     path("arrays/<str:array>/retry", arrays.ArrayRetry.as_view(), name="api-array-retry"),

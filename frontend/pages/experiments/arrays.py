@@ -1,4 +1,6 @@
-"""The page of an array: its jobs with their states, cancel all, retry what failed."""
+"""Arrays: their list on the page of experiments, and the page of one: its jobs, cancel all, retry what failed."""
+
+from typing import TypedDict
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
@@ -11,7 +13,14 @@ from frontend.components.viewer import now_utc
 from frontend.pages.experiments.sorting import SortHead, sorted_rows
 from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.ports import live_ports
-from scheduler.selectors.jobs.many.arrays import ArrayDetail, array_detail, array_jobs
+from scheduler.selectors.jobs.many.arrays import (
+    ArrayDetail,
+    ArrayRow,
+    array_detail,
+    array_jobs,
+    array_rows,
+    arrays_visible,
+)
 from scheduler.services.jobs.arrays import array_cancel, array_retry
 
 HEADS = (
@@ -24,6 +33,41 @@ HEADS = (
     SortHead(key="gpu_hours", label="GPU time", is_number=True),
 )
 _ENDED = frozenset({"completed", "failed", "cancelled"})
+_WAITS = ("queued", "suspended")
+ARRAYS_SHOWN = 50
+
+
+class ArrayLine(ArrayRow):
+    """An array in the list, with the sums that the page shows."""
+
+    waiting: int
+    at_work: int
+
+
+class ArrayList(TypedDict):
+    """The newest arrays; ``more`` where there are others."""
+
+    rows: list[ArrayLine]
+    more: bool
+
+
+def array_lines(request: HttpRequest) -> ArrayList:
+    """Return the newest arrays of the reader's queues."""
+    firsts = list(arrays_visible(request.user).order_by("-array_number")[: ARRAYS_SHOWN + 1])
+    rows = array_rows(request.user, firsts[:ARRAYS_SHOWN])
+    return {"rows": [{**row, **_sums(row)} for row in rows], "more": len(firsts) > ARRAYS_SHOWN}
+
+
+class _Sums(TypedDict):
+    waiting: int
+    at_work: int
+
+
+def _sums(row: ArrayRow) -> _Sums:
+    """Return how many jobs wait, and how many have a server or are about to leave it."""
+    waiting = sum(row["states"].get(state, 0) for state in _WAITS)
+    ended = sum(row["states"].get(state, 0) for state in _ENDED)
+    return {"waiting": waiting, "at_work": row["num_jobs"] - waiting - ended}
 
 
 @page
@@ -59,13 +103,13 @@ def _title(row: ArrayDetail) -> str:
 
 def _tiles(row: ArrayDetail) -> list[dict[str, str]]:
     states, jobs = row["states"], row["jobs"]
-    at_work = sum(states.get(state, 0) for state in ("launching", "running", "parked", "preempting", "suspending"))
+    sums = _sums(row)
     limit = f"{number(row['most_at_work'])} at most" if row["most_at_work"] else "no limit"
     losses = [one["loss"] for one in jobs if one["loss"] is not None]
     return [
         {"label": "Completed", "value": number(states.get("completed", 0)), "unit": f"of {number(row['num_jobs'])}"},
-        {"label": "At work", "value": number(at_work), "delta": limit},
-        {"label": "Waiting", "value": number(states.get("queued", 0) + states.get("suspended", 0))},
+        {"label": "At work", "value": number(sums["at_work"]), "delta": limit},
+        {"label": "Waiting", "value": number(sums["waiting"])},
         {"label": "Failed", "value": number(states.get("failed", 0))},
         {"label": "Least loss", "value": f"{min(losses):.4g}" if losses else "", "missing": "none yet"},
         {"label": "GPU time", "value": number(sum(one["gpu_hours"] for one in jobs), 1), "unit": "GPU-h"},

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from frontend.components.errors import page
 from frontend.components.formats import duration, number, significant
 from frontend.components.viewer import now_utc
+from frontend.pages.experiments.arrays import array_lines
 from frontend.pages.experiments.charts import curves_chart, parallel_chart
 from frontend.pages.experiments.forms import NUMBERS, body_from, field_errors, first_fields
 from frontend.pages.experiments.sorting import SortHead, sorted_rows
@@ -61,6 +62,7 @@ def experiments(request: HttpRequest) -> HttpResponse:
     context = {
         "rows": rows,
         "running": running,
+        "arrays": array_lines(request),
         "may_begin": queues_submittable(request.user).exists(),
         "command": f"curl {request.build_absolute_uri('/api/v1/experiments')} "
         "-H \"Authorization: Bearer $CLUSTERWEB_TOKEN\" -H 'Content-Type: application/json' -d @search.json",

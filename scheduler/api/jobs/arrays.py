@@ -1,4 +1,4 @@
-"""``/arrays``: the jobs of one array together."""
+"""``/arrays``: all arrays, and the jobs of one together."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,16 +8,44 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduler.api.http.documents import document_of
+from scheduler.api.http.documents import document_of, page_of
 from scheduler.api.http.idempotency import once
+from scheduler.api.http.pagination import PAGE, Order, Page
 from scheduler.api.http.permissions import READ, WRITE_JOBS
 from scheduler.api.http.view import ApiView
 from scheduler.models import Job
 from scheduler.ports import live_ports
-from scheduler.selectors.jobs.many.arrays import ArrayDetail, ArrayJobRow, array_detail, array_jobs
+from scheduler.selectors.jobs.many.arrays import (
+    ArrayDetail,
+    ArrayJobRow,
+    ArrayRow,
+    array_detail,
+    array_jobs,
+    array_rows,
+    arrays_visible,
+)
 from scheduler.services.jobs.arrays import array_cancel, array_retry
 
 ArrayDocument = document_of(ArrayDetail, "ArrayDocument", jobs=document_of(ArrayJobRow, "ArrayJobDocument"))
+
+
+ArrayRowDocument = document_of(ArrayRow)
+ArrayPage = page_of(ArrayRowDocument, "ArrayPage", "A page of arrays.")
+NEWEST_ARRAY = Order(name="-array_number", column="array_number", tie="array_number")
+
+
+class Arrays(ApiView):
+    """All arrays."""
+
+    rules = {"GET": READ}
+    query = {"GET": PAGE}
+
+    @extend_schema(operation_id="array_list", summary="List arrays", responses={200: ArrayPage})
+    def get(self, request: Request) -> Response:
+        """List the arrays of your queues with their jobs by state, newest first."""
+        found = Page(rows=arrays_visible(request.user), order=NEWEST_ARRAY, params=self.params)
+        rows = {row["number"]: row for row in array_rows(request.user, found.rows)}
+        return Response(found.body(request, lambda first: rows[first.array_number or 0]))
 
 
 class ArrayRead(ApiView):

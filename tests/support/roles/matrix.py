@@ -255,6 +255,7 @@ ROWS = (
     Row("see a round", SIGNED_IN, Way("get-api-round"), Way("GET round")),
     Row("list policies", SIGNED_IN, Way("get-api-policies")),
     # Arrays and experiments.
+    Row("list arrays", SIGNED_IN, Way("get-api-arrays")),
     Row("see an array", IN_QUEUE, Way("get-api-array"), Way("GET array")),
     Row("cancel an array", MEMBERS, Way("post-api-array-cancel"), Way("POST array cancel", does=302)),
     Row("retry an array", OWNS, Way("post-api-array-retry", does=409), Way("POST array retry", does=302)),

@@ -1,8 +1,10 @@
-"""One array as a whole: its jobs with their states, the newest of each index, and what may be done with them."""
+"""Arrays: a list of them with their jobs by state, and one as a whole with the newest job of each index."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Annotated, Literal, TypedDict
+
+from django.db.models import Count, Exists, OuterRef, QuerySet
 
 from scheduler.core.model.errors import NotFound
 from scheduler.core.model.lifecycle import TERMINAL, JobState
@@ -35,8 +37,8 @@ class ArrayJobRow(TypedDict):
     end_detail: str
 
 
-class ArrayDetail(TypedDict):
-    """An array."""
+class ArrayRow(TypedDict):
+    """An array in a list; of each index the newest job counts."""
 
     key: Annotated[str, "A-<number of its first job>; what depends_on takes."]
     number: int
@@ -47,8 +49,34 @@ class ArrayDetail(TypedDict):
     most_at_work: Annotated[int, "Jobs at work at once; 0 for all."]
     num_jobs: int
     states: Annotated[dict[str, int], "Jobs by state."]
+    submitted_at: Annotated[Moment, "Of its first job."]
+
+
+class ArrayDetail(ArrayRow):
+    """An array."""
+
     jobs: list[ArrayJobRow]
     actions: Annotated[list[ArrayAction], "What you may do with it now."]
+
+
+def arrays_visible(user: Actor) -> QuerySet[Job]:
+    """Return the oldest job there is of each array that ``user`` may see, of which ``array_rows`` makes rows."""
+    jobs = access_of(user).jobs().filter(array_number__isnull=False)
+    older = jobs.filter(array_number=OuterRef("array_number"), number__lt=OuterRef("number"))
+    return jobs.filter(~Exists(older)).select_related("queue", "owner").defer("spec")
+
+
+def array_rows(user: Actor, firsts: Sequence[Job]) -> list[ArrayRow]:
+    """Return a row for each job of ``arrays_visible``; one query counts the jobs of all."""
+    jobs = access_of(user).jobs().filter(array_number__in=[first.array_number for first in firsts])
+    again = jobs.filter(
+        array_number=OuterRef("array_number"), array_index=OuterRef("array_index"), number__gt=OuterRef("number")
+    )
+    counts = jobs.filter(~Exists(again)).values_list("array_number", "state").annotate(jobs=Count("pk"))
+    states: dict[int, dict[str, int]] = defaultdict(dict)
+    for number, state, count in counts.order_by("array_number", "state"):
+        states[number or 0][str(state)] = count
+    return [_array_row(first, states[first.array_number or 0]) for first in firsts]
 
 
 def array_jobs(user: Actor, key: str) -> list[Job]:
@@ -69,18 +97,8 @@ def array_jobs(user: Actor, key: str) -> list[Job]:
 
 def array_detail(user: Actor, jobs: Sequence[Job]) -> ArrayDetail:
     """Return an array of which ``array_jobs`` gave the jobs."""
-    first = jobs[0]
-    number = first.array_number or first.number
     return {
-        "key": f"A-{number}",
-        "number": number,
-        "name": first.name.removesuffix(f"-{first.array_index}"),
-        "queue": first.queue.name,
-        "color_slot": first.queue.color_slot,
-        "owner": first.owner.username,
-        "most_at_work": first.array_most,
-        "num_jobs": len(jobs),
-        "states": dict(sorted(Counter(str(job.state) for job in jobs).items())),
+        **_array_row(jobs[0], dict(sorted(Counter(str(job.state) for job in jobs).items()))),
         "jobs": [_row(job) for job in jobs],
         "actions": array_actions(user, jobs),
     }
@@ -95,6 +113,22 @@ def array_actions(user: Actor, jobs: Sequence[Job], access: Access | None = None
     if any(job.state == JobState.FAILED and job.owner_id == user.pk for job in jobs):
         found.append("retry")
     return found
+
+
+def _array_row(first: Job, states: dict[str, int]) -> ArrayRow:
+    number = first.array_number or first.number
+    return {
+        "key": f"A-{number}",
+        "number": number,
+        "name": first.name.removesuffix(f"-{first.array_index}"),
+        "queue": first.queue.name,
+        "color_slot": first.queue.color_slot,
+        "owner": first.owner.username,
+        "most_at_work": first.array_most,
+        "num_jobs": sum(states.values()),
+        "states": states,
+        "submitted_at": iso(first.submitted_at),
+    }
 
 
 def _row(job: Job) -> ArrayJobRow:

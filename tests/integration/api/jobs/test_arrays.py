@@ -1,8 +1,11 @@
 """An array as a whole by REST and on its page: states, cancel all, retry what failed."""
 
+import re
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
@@ -60,6 +63,56 @@ def test_what_failed_is_tried_again_in_the_same_array(world: World) -> None:
     assert again[0].spec == {**first.spec, "depends_on": []}
     assert member.post(f"/api/v1/arrays/A-{first.number}/retry").status_code == 409
     assert world.client("lead").post(f"/api/v1/arrays/A-{first.number}/retry").status_code == 403
+
+
+def test_arrays_are_listed_with_the_newest_job_of_each_index(world: World) -> None:
+    """Newest first, page by page; what was tried again counts once; another team sees none of them."""
+    first, second = submitted(world, array="0-3%1", name="one"), submitted(world, array="0-1", name="two")
+    of_first = Job.objects.filter(array_number=first.number)
+    of_first.update(state=JobState.COMPLETED, ended_at=first.submitted_at, wait_reason="", waits_for="")
+    of_first.filter(array_index__in=[1, 3]).update(state=JobState.FAILED)
+    member = world.client("member")
+    assert member.post(f"/api/v1/arrays/A-{first.number}/retry").status_code == 200
+    of_first.filter(array_index=3, state=JobState.QUEUED).update(state=JobState.RUNNING, wait_reason="")
+    single = member.get(f"/api/v1/arrays/A-{first.number}").json()
+
+    page = member.get("/api/v1/arrays", {"limit": 1}).json()
+    rest = member.get(page["next"]).json()
+
+    assert [(row["key"], row["name"], row["states"]) for row in page["results"]] == [
+        (f"A-{second.number}", "two", {"queued": 2})
+    ]
+    assert rest["results"] == [{name: single[name] for name in rest["results"][0]}]
+    assert (rest["results"][0]["num_jobs"], rest["results"][0]["states"]) == (
+        4,
+        {"completed": 2, "queued": 1, "running": 1},
+    )
+    last = member.get(rest["next"]).json()
+    assert ([row["key"] for row in last["results"]], last["next"]) == ([f"A-{world.job.number}"], None)
+    assert member.get("/api/v1/arrays", {"count": "true"}).json()["total"] == 3
+    assert world.client("outsider").get("/api/v1/arrays").json()["results"] == []
+
+
+def test_experiments_list_arrays_and_ask_no_more_for_more_of_them(world: World) -> None:
+    """With a link, sums of states and age; no list where there are none to see."""
+    member = world.client("member")
+    first = submitted(world, array="0-4", name="sweep")
+    Job.objects.filter(array_number=first.number, array_index=2).update(state=JobState.RUNNING, wait_reason="")
+
+    def asked() -> tuple[int, str]:
+        with CaptureQueriesContext(connection) as queries:
+            page = member.get("/experiments").content.decode()
+        return len(queries), page
+
+    before, page = asked()
+    assert f'href="/arrays/A-{first.number}">sweep</a>' in page
+    numbers = re.findall(r'<td class="num[^"]*">(\d+)</td>', page[page.index('id="arrays"') :])
+    assert numbers[:5] == ["5", "4", "1", "0", "0"]
+    submitted(world, array="0-1", name="other")
+    after, page = asked()
+    assert after == before
+    assert page.index(">other</a>") < page.index(">sweep</a>")
+    assert 'id="arrays"' not in world.client("outsider").get("/experiments").content.decode()
 
 
 def test_the_page_shows_the_array_and_sorts_it(world: World) -> None:

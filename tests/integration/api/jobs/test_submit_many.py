@@ -5,15 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db.models import F
 
 from clusterweb.cli.main import main
 from clusterweb.client import many
 from clusterweb.client.errors import CommandError
 from clusterweb.client.many import split_specs
 from clusterweb.client.rest import Rest
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from tests.integration.api.conftest import World
-from tests.integration.api.jobs.conftest import SPEC
+from tests.integration.api.jobs.conftest import SPEC, sign_in
 
 
 def document(name: str, *, gpus: int = 1) -> str:
@@ -122,6 +124,27 @@ def test_without_an_answer_it_says_what_is_not_known(
     again = said.splitlines()[-1].partition(": clusterweb ")[2].split()
     assert main(again) == 0
     assert names() == ["m-0", "m-1", "m-2", "m-3"]
+
+
+def test_arrays_are_listed(shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With their jobs by state, newest first; -o json as by REST; who sees none is told so."""
+    Path("array.yaml").write_text(SPEC + "array: 0-2\n")
+    assert main(["submit", "array.yaml"]) == 0
+    key = capsys.readouterr().out.split()[0]
+    of_array = Job.objects.filter(array_number=int(key.removeprefix("A-")))
+    of_array.filter(array_index=1).update(state=JobState.FAILED, ended_at=F("submitted_at"), wait_reason="")
+
+    assert main(["arrays"]) == 0
+    heads, row, *_ = capsys.readouterr().out.splitlines()
+    assert heads.split()[4:] == ["JOBS", "WAITING", "AT", "WORK", "COMPLETED", "FAILED", "CANCELLED", "FOR"]
+    assert row.split()[:9] == [key, "train", "vision", "mia", "3", "2", "0", "0", "1"]
+    assert main(["arrays", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["states"] == {"failed": 1, "queued": 2}
+    assert main(["arrays", "--limit", "0"]) == 2
+    sign_in(shop, "outsider", monkeypatch)
+    capsys.readouterr()
+    assert main(["arrays"]) == 0
+    assert capsys.readouterr().out == "There is no array.\n"
 
 
 @pytest.mark.parametrize("flags", [["--dry-run"], ["--wait"], ["--file", "train.py"]])
