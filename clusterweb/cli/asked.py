@@ -14,6 +14,8 @@ from clusterweb.client.folders.folder import code_dir, named_folder
 from clusterweb.client.many import split_specs
 
 SPEC_NAMES = ("job.yaml", "job.yml", "job.json")
+PACKAGES = ("uv.lock", "requirements.txt")  # of a folder; a lock is exact, so it comes first
+NO_PACKAGES = "none"
 NO_PLAIN_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -42,7 +44,7 @@ def spec_bytes(name: str) -> bytes:
 
 def asked_of(given: Namespace) -> Asked:
     """Return the spec that is named, or that stands for a folder. Raises CommandError."""
-    flags = [name for name in ("name", "queue", "gpus") if getattr(given, name) is not None]
+    flags = [name for name in ("name", "queue", "gpus", "python") if getattr(given, name) is not None]
     if given.spec == "-" or not os.path.isdir(given.spec):
         if flags or given.words:
             raise CommandError("The spec says what to run. Only a folder without job.yaml takes flags and a command.")
@@ -81,4 +83,8 @@ def _spec_of_flags(given: Namespace, folder: Path) -> bytes:
     name = given.name or NO_PLAIN_NAME.sub("-", folder.resolve().name).strip("-._")[:80] or "job"
     spec = {"apiVersion": "v1", "name": name, "queue": given.queue, "command": given.words}
     spec["resources"] = {"gpus": 1 if given.gpus is None else given.gpus}
+    packages = given.python or next((name for name in PACKAGES if (folder / name).is_file()), NO_PACKAGES)
+    if packages != NO_PACKAGES:
+        kind = "venv" if packages.startswith("/") else "lock" if packages.endswith(".lock") else "requirements"
+        spec["python"] = {kind: packages}
     return json.dumps({key: value for key, value in spec.items() if value is not None}).encode()

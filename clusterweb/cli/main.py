@@ -120,7 +120,7 @@ def _add_many_verbs(
     verb.add_argument("--seed", type=int, default=0, help="of --random (0)")
     verb.add_argument("--dry-run", action="store_true", help="print the configurations, store nothing")
     verb.add_argument("--yes", action="store_true", help="do not ask before many jobs are made")
-    verb.set_defaults(run=sweep.sweep, name=None, queue=None, gpus=None)
+    verb.set_defaults(run=sweep.sweep, name=None, queue=None, gpus=None, python=None)
 
     verb = verbs.add_parser("arrays", parents=[shared], help="list arrays with their jobs by state, newest first")
     verb.add_argument("--limit", type=int, default=50, help="at most so many (50)")
@@ -149,6 +149,11 @@ def _add_job_verbs(
     verb.add_argument("--name", help="of a folder without job.yaml: what the job is called")
     verb.add_argument("--queue", help="of a folder without job.yaml: where it waits")
     verb.add_argument("--gpus", type=int, help="of a folder without job.yaml: how many it gets (1)")
+    verb.add_argument(
+        "--python",
+        help="of a folder without job.yaml: its file of packages (uv.lock or requirements.txt where there is one), "
+        "/opt/venv of the servers, or none",
+    )
     verb.add_argument("--file", action="append", default=[], help="text file for its working directory; repeatable")
     verb.add_argument("--dry-run", action="store_true", help="say where and when it starts, store nothing")
     verb.add_argument("--wait", action="store_true", help="follow its log; exit with the status of the job")

@@ -82,6 +82,32 @@ def test_folder_without_a_spec_takes_flags_and_a_command(shop: World, capsys: py
     assert job["spec"]["command"] == ["python", "train.py", "-v"]
     assert job["spec"]["resources"]["gpus"] == 2
     assert job["spec"]["code"]["manifest"].startswith("sha256:")
+    assert job["spec"]["python"] is None
+
+
+@pytest.mark.parametrize(
+    ("files", "flags", "python"),
+    [
+        ({"requirements.txt": "tiny==1.0\n"}, [], {"requirements": "requirements.txt"}),
+        (
+            {"requirements.txt": "tiny==1.0\n", "uv.lock": "version = 1\n", "pyproject.toml": ""},
+            [],
+            {"lock": "uv.lock"},
+        ),
+        ({"requirements.txt": "tiny==1.0\n"}, ["--python", "none"], {}),
+        ({"gpu.txt": "tiny==1.0\n"}, ["--python", "gpu.txt"], {"requirements": "gpu.txt"}),
+        ({"uv.lock": ""}, ["--python", "/opt/venv"], {"venv": "/opt/venv"}),
+    ],
+)
+def test_folder_without_a_spec_brings_its_packages(
+    shop: World, capsys: pytest.CaptureFixture[str], files: dict[str, str], flags: list[str], python: dict[str, str]
+) -> None:
+    """The file on top that names them is used as the form uses it, unless a flag says otherwise."""
+    write(train_py="print(1)\n", **files)
+    assert main(["submit", ".", "--queue", "vision", *flags, "-o", "json", "--", "python", "train.py"]) == 0
+
+    found = json.loads(capsys.readouterr().out)["spec"]["python"] or {}
+    assert {key: value for key, value in found.items() if value} == python
 
 
 @pytest.mark.parametrize(
