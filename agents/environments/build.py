@@ -21,7 +21,7 @@ from agents.environments.measure import bytes_resident, bytes_unshared, bytes_wi
 from agents.environments.pins import entries, has_hashes, preferences, to_install
 from agents.environments.store import MADE, ORDER, STATE, state_json
 from agents.environments.uv import base_pins, blames_file, ports_of, sentence_of
-from agents.files.atomic import open_directory, read_at, write_at
+from agents.files.atomic import file_system_sync, open_directory, read_at, write_at
 from agents.host.job_paths import confinement_of
 from agents.host.launch_names import ATTEMPT_MARK
 from agents.host.passage import passage_of
@@ -226,12 +226,15 @@ class Build:
                     lines.append(rest.decode(errors="replace"))
                     self._say(lines[-1])
                 return status
-            if time.monotonic() - self._began_s > self._order["timeout_s"]:
-                signal_tree(os.getpid(), signal.SIGKILL)
-                raise BuildFailed(f"The build was ended: it took longer than {self._order['timeout_s'] / 60:g} min.")
+            self._refuse_too_long()
             self._refuse_too_much()
             if time.monotonic() - self._told_s > TELL_EVERY_S:
                 self._tell()
+
+    def _refuse_too_long(self) -> None:
+        if time.monotonic() - self._began_s > self._order["timeout_s"]:
+            signal_tree(os.getpid(), signal.SIGKILL)
+            raise BuildFailed(f"The build was ended: it took longer than {self._order['timeout_s'] / 60:g} min.")
 
     def _refuse_too_much(self) -> None:
         """End the build where it takes more than the admin lets one take; its files are to blame."""
@@ -281,6 +284,8 @@ class Build:
             write_at(fd, f"{self._cache.name}.json", json.dumps(told).encode(), durable=False)
         finally:
             os.close(fd)
+        # What uv wrote is written through first: after a power failure the word must not outlive the files.
+        file_system_sync(self._fd)
         self._report = replace(self._report, state="ready", num_bytes=bytes_within(self._venv))
         self._tell(MADE, durable=True)
 

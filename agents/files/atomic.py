@@ -4,12 +4,14 @@ No path is walked and no symbolic link followed, whatever a job has put into its
 """
 
 import contextlib
+import ctypes
 import itertools
 import os
 import stat
 
 MOST_BYTES = 8 * 1024 * 1024
 _numbers = itertools.count()
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def open_directory(path: str | bytes, *, dir_fd: int | None = None) -> int:
@@ -103,3 +105,10 @@ def overwrite_at(dir_fd: int, name: str, content: bytes) -> None:
             os.ftruncate(descriptor, len(content))
     finally:
         os.close(descriptor)
+
+
+def file_system_sync(dir_fd: int) -> None:
+    """Write everything through that lies on the file system of a directory, for trees of many files. Raises OSError."""
+    if _libc.syncfs(dir_fd) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

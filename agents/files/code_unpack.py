@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Callable
 
-from agents.files.atomic import open_directory, read_at
+from agents.files.atomic import file_system_sync, open_directory, read_at
 from agents.protocol.code import (
     BLOBS_DIR,
     CODE_DIR,
@@ -64,6 +64,8 @@ def code_unpack(shared_fd: int, root_fd: int, *, digest: str, says: Callable[[st
             if done - said >= SAID_EVERY_BYTES:
                 said = done
                 says(f"{size_shown(done)} of {total} unpacked")
+        # Whoever calls says next, for good, that the folder is whole: a power failure must leave no empty files in it.
+        file_system_sync(root_fd)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise UnpackFailed("The disk is full: the folder of the job does not fit.") from None
