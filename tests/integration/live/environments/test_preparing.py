@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 from django.db import OperationalError
@@ -160,6 +160,20 @@ def test_a_fault_that_may_pass_ends_no_job_and_is_tried_again_after_longer_and_l
     builds.finish()
     world.until_state(job, JobState.RUNNING)
     assert Environment.objects.get().faults == 0
+
+
+def test_a_failure_that_a_wrong_clock_has_dated_is_tried_again_all_the_same(world: World) -> None:
+    """The clock of the scheduler was ten years ahead for a moment: no job waits for that."""
+    _, builds = server(world, "gpu-1")
+    job = submit(world)
+    world.until(lambda: bool(builds.started))
+    builds.fail("error sending request for url", is_passing=True)
+    world.until(lambda: ServerEnvironment.objects.filter(state=EnvironmentState.FAILED).exists())
+    row = ServerEnvironment.objects.get()
+    ServerEnvironment.objects.update(changed_at=row.changed_at + timedelta(days=3_650))
+    world.until(lambda: len(builds.started) == 2)
+    builds.finish()
+    world.until_state(job, JobState.RUNNING)
 
 
 def test_another_server_is_asked_at_once_after_a_fault_that_may_pass(world: World) -> None:
