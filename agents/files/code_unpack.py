@@ -56,7 +56,7 @@ def code_unpack(shared_fd: int, root_fd: int, *, digest: str, says: Callable[[st
             os.close(code_fd)
         done = said = 0
         total = size_shown(manifest.num_bytes)
-        says(f"unpacking {len(manifest.files):,} files, {total}")
+        says(f"unpacking {len(manifest.files):,} file{'s' * (len(manifest.files) != 1)}, {total}")
         # In the order of paths, so that the files of a folder come together and few folders are open.
         for file in manifest.files:
             _copy(blobs_fd, _folder(folders, file.path.rpartition("/")[0]), file)

@@ -93,7 +93,7 @@ def explain(given: Namespace) -> int:
     found: Explanation = client.get(f"jobs/{given.job}/explain")
     if given.apply is not None:
         return _apply(client, given, found["unblock"])
-    lines = [found["sentence"] or f"It does not wait: it is {found['state']}."]
+    lines = [found["sentence"] or "No round has decided about it yet."]
     if found["position"]:
         place = f"Place {found['position']} of {found['waiting_jobs']} in line"
         if found["queue_position"]:

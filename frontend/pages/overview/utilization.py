@@ -60,7 +60,7 @@ def utilization_title(
     word = next((word for least, word in PARTS.items() if free_fracs[most] >= least), "")
     lasts = _top(parts["free"])[1] >= len(times) / SHORT_PARTS
     if word and lasts and most < len(times) - 1 and min(free_fracs) < 0.15:
-        return f"{word} of the cluster is free at {clock(times[most], now, zone)}"
+        return f"{word} of the cluster was free at {clock(times[most], now, zone)}"
     busy, idle = sum(parts["busy"]) / sum(totals), sum(parts["idle"]) / sum(totals)
     return f"{percent(busy)} of the {device.many} were busy, {percent(idle)} held but idle"
 

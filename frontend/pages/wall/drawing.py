@@ -91,7 +91,7 @@ def band_of(series: Series, times: Sequence[str]) -> Band:
     fracs = [one / total if total else 1.0 for one, total in zip(held, totals, strict=True)]
     at = min(range(len(fracs)), key=lambda index: fracs[index])
     tells = fracs[at] < 0.75 and 0.15 < at / len(fracs) < 0.85
-    low = f"{percent(1 - fracs[at])} is free at {times[at]}" if tells else ""
+    low = f"{percent(1 - fracs[at])} was free at {times[at]}" if tells else ""
     return Band(busy=_outline(busy, most), held=_outline(held, most), low=low, low_at=100 * at / len(fracs))
 
 

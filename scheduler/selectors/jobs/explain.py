@@ -91,11 +91,19 @@ def scheduler_stale_since(cluster: Cluster, at: datetime) -> datetime | None:
     return finished_at if at - finished_at > allowed else None
 
 
+_ENDED_WORDS = {
+    JobState.COMPLETED: "it has completed",
+    JobState.FAILED: "it has failed",
+    JobState.CANCELLED: "it was cancelled",
+}
+
+
 def _cause(job: Job, cluster: Cluster, names: Names, at: datetime) -> _ShownReason:
     if job.state == JobState.SUSPENDED:
         return _ShownReason(reason=WaitReason.HELD, sentence=sentence(WaitReason.HELD, {}), evidence={})
     if job.state != JobState.QUEUED:
-        return _ShownReason(reason="", sentence=f"It does not wait: it is {job.state}.{_state_words(job)}", evidence={})
+        state = _ENDED_WORDS.get(JobState(job.state), f"it is {job.state}")
+        return _ShownReason(reason="", sentence=f"It does not wait: {state}.{_state_words(job)}", evidence={})
     stale_since = scheduler_stale_since(cluster, at)
     if stale_since is not None:
         evidence: Json = {"since": clock_text(stale_since), "silent_s": round(seconds_between(stale_since, at))}

@@ -29,3 +29,13 @@ def test_the_form_keeps_every_digit_of_prices_and_budgets(world: World) -> None:
     assert not [value for value in ("1000000", "1.2345678", "123456.789") if f'value="{value}"' not in page]
     assert 'value="2.5"' in again
     assert 'value="of the budget"' not in other
+
+
+def test_without_a_price_it_says_so_and_not_that_there_are_no_queues(world: World) -> None:
+    """The first thing that an admin reads here is how to begin."""
+    admin, at = world.users["admin"], datetime.now(UTC)
+    prices_set(actor=admin, gpu_price=None, gpu_prices={}, currency="EUR", reason="none", at=at)
+    page = world.client("admin").get("/admin/costs").content.decode()
+
+    assert "No price is set yet" in page
+    assert "There is no queue yet" not in page

@@ -18,6 +18,8 @@ def plain_job(world: World, state: JobState = JobState.RUNNING, **columns: Any) 
     job = job_in(world, state, **columns)
     begun = datetime.now(UTC) - timedelta(minutes=30)
     Attempt.objects.filter(job=job).update(started_at=begun)
+    job.first_started_at = begun
+    job.save()
     log_write(newest_attempt(job), "".join(f"fold {number}\n" for number in range(40)))
     for minutes in range(20, 0, -5):
         sample_make("job", job.pk, begun + timedelta(minutes=minutes), cpu_frac=0.5, memory_bytes=2**30)
@@ -68,6 +70,30 @@ def test_what_a_preemption_costs_is_told_by_its_files(world: World) -> None:
     assert "A preemption costs up to 12 min" in page.text
     assert "out/fold4.parquet" in page.text
     assert "1 file in $CLUSTERWEB_JOB_DIR stay" in page.text
+
+
+def test_what_was_sent_along_is_not_taken_for_saved(world: World) -> None:
+    """A file that was there before the command first started keeps none of its work."""
+    job = plain_job(world)
+    path = file_write(job, "train.py", b"x")
+    ago = datetime.now(UTC) - timedelta(minutes=31)
+    os.utime(path, (ago.timestamp(), ago.timestamp()))
+    page = overview(world, job)
+
+    assert "Last file saved none" in " ".join(page.text.split())
+    assert "A preemption costs up to 30 min" in page.text
+
+
+def test_file_of_a_job_that_has_ended_has_a_time_not_an_age(world: World) -> None:
+    """An age would stand still beside the age of the end."""
+    job = plain_job(world, JobState.COMPLETED)
+    file_write(job, "out/last.pt", b"x")
+    Attempt.objects.filter(job=job).update(ended_at=datetime.now(UTC))
+    page = overview(world, job)
+
+    tile = page.text.partition("Last file saved")[2].partition("out/last.pt")[0]
+    assert ":" in tile
+    assert "ago" not in tile
 
 
 @pytest.mark.parametrize("state", [JobState.COMPLETED, JobState.FAILED])

@@ -78,14 +78,16 @@ def plain_of(subject: Subject) -> PlainJob | None:
     elapsed_s = ((ended or subject.at) - started).total_seconds()
     if ended is None and elapsed_s < SILENT_S:
         return None
-    newest = subject.few_files[0].newest
+    newest, begun = subject.few_files[0].newest, job.first_started_at
+    if newest and begun and newest.changed_s < begun.timestamp():
+        newest = None  # it was there before the command first started: sent along, not saved
     use = _use(subject)
     cost_title, cost = _cost(subject, started, newest) if subject.is_holding else ("", "")
     return PlainJob(
         tiles=[
             _elapsed(subject, started, elapsed_s, is_over=ended is not None),
             PlainTile(label="Progress", value="not reported", detail="so no end time either"),
-            _saved(subject, newest),
+            _saved(subject, newest, is_over=ended is not None),
         ],
         use_title=_use_title(use),
         use=use,
@@ -111,12 +113,15 @@ def _elapsed(subject: Subject, started: datetime, elapsed_s: float, *, is_over: 
     )
 
 
-def _saved(subject: Subject, newest: Seen | None) -> PlainTile:
+def _saved(subject: Subject, newest: Seen | None, *, is_over: bool) -> PlainTile:
     if newest is None:
         return PlainTile(label="Last file saved", value="none", detail=subject.few_files[1] or "in $CLUSTERWEB_JOB_DIR")
+    changed, detail = datetime.fromtimestamp(newest.changed_s, UTC), path_shown(newest.parts)
+    if is_over:
+        return PlainTile(label="Last file saved", value=clock(changed, subject.at, subject.zone), detail=detail)
     ago_s = max(1.0, subject.at.timestamp() - newest.changed_s)
     return PlainTile(
-        label="Last file saved", value=duration(whole_s(ago_s)), unit="ago", detail=path_shown(newest.parts)
+        label="Last file saved", value=duration(whole_s(ago_s)), unit="ago", detail=detail, since=changed.isoformat()
     )
 
 

@@ -83,7 +83,7 @@ def test_a_job_that_failed_by_it_says_the_words_of_uv(shop: World, capsys: pytes
         changes={"end_cause": EndCause.ENVIRONMENT, "end_detail": UV},
     )
     said = explained(job, capsys)
-    assert said.startswith(f"It does not wait: it is failed. {UV}\n")
+    assert said.startswith(f"It does not wait: it has failed. {UV}\n")
     assert f"Failed on server-01: {UV}\n" in said
     assert "  error: of the server" in said
 
