@@ -97,8 +97,13 @@ def read_depends_on(reader: FieldReader, value: object) -> tuple[Dependency, ...
 
 
 def _pairs(item: object) -> list[tuple[object, object]]:
-    """Return the entries of one item: ``J-1: completed``, or ``J-1`` alone, which means that it completed."""
-    return list(item.items()) if isinstance(item, Mapping) else [(item, Until.COMPLETED.value)]
+    """Return the entries of one item: ``J-1: completed``, also in quotes, or ``J-1``, which means that it completed."""
+    if isinstance(item, Mapping):
+        return list(item.items())
+    if isinstance(item, str) and ":" in item:
+        subject, _, until = item.partition(":")
+        return [(subject.strip(), until.strip())]
+    return [(item, Until.COMPLETED.value)]
 
 
 def _read(reader: FieldReader, pointer: str, subject: object, until: object) -> Dependency | None:
@@ -115,7 +120,7 @@ def _read(reader: FieldReader, pointer: str, subject: object, until: object) -> 
 
 def depends_on_schema() -> dict[str, Any]:
     """Return the part of the JSON Schema."""
-    subject = "^[JAja]-[0-9]{1,15}$"
+    subject = "^[JAja]-[0-9]{1,15}"
     return {
         "description": (
             "Jobs (J-12) and arrays (A-100) that have to end before it starts: completed, failed (or cancelled), or "
@@ -125,8 +130,12 @@ def depends_on_schema() -> dict[str, Any]:
         "maxItems": limit.DEPENDENCIES,
         "items": {
             "anyOf": [
-                {"type": "object", "propertyNames": {"pattern": subject}, "additionalProperties": {"enum": [*UNTILS]}},
-                {"type": "string", "pattern": subject},
+                {
+                    "type": "object",
+                    "propertyNames": {"pattern": f"{subject}$"},
+                    "additionalProperties": {"enum": [*UNTILS]},
+                },
+                {"type": "string", "pattern": f"{subject}( *: *({'|'.join(UNTILS)}))?$"},
             ]
         },
         "examples": [[{"J-12": "completed"}]],

@@ -26,6 +26,7 @@ FIRST = Dependency(1, is_array=False, until=Until.COMPLETED)
         (["J-1"], (FIRST,)),
         ("j-1", (FIRST,)),
         ({"J-1": "completed"}, (FIRST,)),
+        (["J-1: completed"], (FIRST,)),  # in quotes
         ([{"J-1": "completed"}, "J-1"], (FIRST,)),
         (
             [{"A-20": "ended", "J-3": "failed"}],
@@ -51,6 +52,7 @@ def test_dependencies_are_read(value: object, found: tuple[Dependency, ...]) -> 
         ([3], "/depends_on/0", "syntax", "a job such as J-12"),
         (["J-1", {"J-2": "done"}], "/depends_on/1", "choice", "completed, failed, ended, not 'done'"),
         ([{"J-2": True}], "/depends_on/0", "choice", "not true"),
+        (["J-2: done"], "/depends_on/0", "choice", "not 'done'"),
         ([f"J-{number}" for number in range(1, 18)], "/depends_on", "length", "at most 16. It names 17"),
     ],
 )
