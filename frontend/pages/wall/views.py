@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from frontend.components.devices import device_word
 from frontend.components.formats import clock, rough
-from frontend.components.times import as_time, as_time_or_none
+from frontend.components.times import Range, as_time, as_time_or_none, series_in
 from frontend.components.viewer import now_utc, viewer_zone
 from frontend.pages.wall import words
 from frontend.pages.wall.drawing import band_of, counts_of, size_of_map, wall_servers
@@ -80,7 +80,10 @@ def _context(request: HttpRequest, reader: Reader, now: datetime) -> dict[str, o
     news = words.news_of(events, names=reader.names)
     recent = now - timedelta(seconds=2 * settings.ROUND_S)
     shares = sorted(queue_shares(user), key=lambda share: -share["held_gpus"])[:QUEUES]
-    series, summary = cluster_series(now - DAY, now, POINTS), jct_summary(user, now - DAY)
+    summary = jct_summary(user, now - DAY)
+    range_, series = series_in(
+        Range(since=now - DAY, until=now, words="last 24 h"), zone, lambda a, b: cluster_series(a, b, POINTS)
+    )
     free_next = _not_free(next_free(user, now))
     whole_at = as_time_or_none(free_next["whole_at"]) if free_next else None
     title, title_soft = words.line_title(line, frame, device)
@@ -121,6 +124,7 @@ def _context(request: HttpRequest, reader: Reader, now: datetime) -> dict[str, o
         "next_free": words.next_free_words(free_next, names=reader.names),
         "wait": rough(summary["wait_p50_s"]) if summary["wait_p50_s"] is not None else None,
         "completion": rough(summary["p50_s"]) if summary["p50_s"] is not None else None,
+        "band_words": range_.words,
         "band": band_of(series, [clock(as_time(at), now, zone) for at in series["at"]]),
     }
 

@@ -1,7 +1,7 @@
 """The wall: a link opens it on a screen that reads it and nothing else, without names that were not allowed."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,11 +14,11 @@ from frontend.components.consumers import _listener
 from scheduler.core.model.errors import NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
-from scheduler.models import Event, Job, WallLink
+from scheduler.models import Event, Job, Sample, WallLink
 from scheduler.selectors import wall
 from scheduler.services.accounts.walls import SESSION_KEY, wall_link_create, wall_link_revoke
 from tests.integration.api.conftest import World
-from tests.support.rows.factories import job_make, server_make
+from tests.support.rows.factories import job_make, sample_make, server_make
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -83,6 +83,19 @@ def test_a_person_reads_it_by_their_own_right(world: World) -> None:
     assert "of-speech" not in world.client("member").get("/wall").content.decode()
     assert "of-speech" in world.client("admin").get("/wall").content.decode()
     assert Client().get("/wall").status_code == 302
+
+
+def test_the_band_says_from_when_it_is_drawn(world: World) -> None:
+    """A cluster of twenty minutes has no last 24 h."""
+    Sample.objects.filter(scope="cluster").delete()
+    begun = datetime.now(UTC) - timedelta(minutes=20)
+    for minutes in range(0, 20, 2):
+        at = begun + timedelta(minutes=minutes)
+        sample_make("cluster", 1, at, num_gpus=4, allocated_gpus=3, busy_gpus=2, free_gpus=1)
+    page = world.client("member").get("/wall").content.decode()
+
+    assert re.search(r"Busy, since \d\d:\d\d", page)
+    assert "last 24 h<" not in page
 
 
 def test_revoking_makes_screens_dark(world: World) -> None:
