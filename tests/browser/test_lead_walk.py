@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Watched, picture
 from tests.support.e2e.stack import Stack
@@ -51,6 +51,7 @@ def test_lead_moves_quota_sees_consequences_and_saves(lead: Watched, demo: Stack
     assert page.input_value("[name=reason]") == REASON
     assert [client.get(f"/api/v1/queues/{name}")["quota_gpus"] for name in ("vision", "speech")] == [2, 2]
     picture(page, "lead-preview")
+    check_refusal(page, lead)
 
     page.click("button:has-text('Save quota')")
     expect(page.locator("#changes")).to_contain_text(f"to 3: {REASON}.")
@@ -71,6 +72,22 @@ def test_lead_moves_quota_sees_consequences_and_saves(lead: Watched, demo: Stack
         page.click("a:has-text('CSV')")
     assert download.value.suggested_filename == "usage-vision.csv"
     put_back(demo)
+
+
+def check_refusal(page: Page, lead: Watched) -> None:
+    """A preview that is refused says why at its field, and the card no longer shows the answer to something else."""
+    page.fill("[name=quota_gpus]", "-1")
+    page.click("[data-preview]")
+    field = page.locator(".quota-form .field.wrong")
+    expect(field).to_contain_text("greater than or equal to 0")
+    expect(field.locator("[name=quota_gpus]")).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#consequences")).to_contain_text("What another quota would do")
+    expect(page.locator("#consequences tbody tr")).to_have_count(0)
+    page.fill("[name=quota_gpus]", "3")
+    page.click("[data-preview]")
+    expect(page.locator("#consequences tbody tr").first).to_be_visible(timeout=60_000)
+    expect(page.locator(".quota-form .wrong, .quota-form .error-list")).to_have_count(0)
+    lead.errors = [error for error in lead.errors if "422" not in error]  # the browser's own line of a refused request
 
 
 def put_back(demo: Stack) -> None:

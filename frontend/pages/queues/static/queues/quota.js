@@ -7,6 +7,26 @@
   const field = document.getElementById(slide.dataset.slide);
   let asked = null;
 
+  // An answer says what is wrong at its fields, or that nothing is any more; what is typed since stays.
+  const showErrors = (theirs) => {
+    form.querySelector(".error-list")?.remove();
+    const list = theirs.querySelector(".error-list");
+    if (list) form.querySelector(".slide").before(document.adoptNode(list));
+    for (const mine of form.querySelectorAll(".field")) {
+      const input = mine.querySelector("[name]");
+      const twin = theirs.querySelector(`[name="${input.name}"]`);
+      const place = twin?.closest(".field");
+      if (!place) continue;
+      mine.className = place.className;
+      for (const old of mine.querySelectorAll(":scope > .error, :scope > .help")) old.remove();
+      for (const now of place.querySelectorAll(":scope > .error, :scope > .help")) mine.append(document.adoptNode(now));
+      for (const name of ["aria-invalid", "aria-describedby"]) {
+        if (twin.hasAttribute(name)) input.setAttribute(name, twin.getAttribute(name));
+        else input.removeAttribute(name);
+      }
+    }
+  };
+
   const ask = async (doing) => {
     asked?.abort();
     const mine = new AbortController();
@@ -19,8 +39,12 @@
       const response = await fetch(form.action, { method: "POST", body, signal: mine.signal, headers: { Accept: "text/html" } });
       const page = new DOMParser().parseFromString(await response.text(), "text/html");
       const next = page.getElementById("consequences");
-      if (next && response.ok) document.getElementById("consequences").replaceWith(document.adoptNode(next));
-      else card.removeAttribute("aria-busy");
+      const theirs = page.querySelector(".quota-form");
+      if (next && theirs) {
+        // A refusal comes with an empty card: the earlier answer is not of what stands in the form.
+        document.getElementById("consequences").replaceWith(document.adoptNode(next));
+        showErrors(theirs);
+      } else card.removeAttribute("aria-busy");
     } catch (error) {
       if (error.name !== "AbortError") card.removeAttribute("aria-busy");
     }
