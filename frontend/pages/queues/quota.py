@@ -25,7 +25,7 @@ from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.queues.directories import queue_keep_directories
 from scheduler.services.queues.idle import queue_set_idle
 from scheduler.services.queues.isolation import queue_demand_isolation
-from scheduler.services.queues.quotas import Move, Quota, queue_change_quota
+from scheduler.services.queues.quotas import Move, Quota, given_beside, queue_change_quota
 from scheduler.services.queues.requests import quota_request_grant
 from scheduler.services.queues.user_limits import queue_limit_users
 from scheduler.whatif.quota_forecast import FARTHER_S, HORIZON_S, quota_forecast
@@ -46,12 +46,15 @@ class QuotaTab(TypedDict):
     """The context of the tab.
 
     Keys:
+        scale_top: The end of the slider: what could be saved with all that the shown queues beside it have.
+        left: What could be saved while the queues beside it keep theirs; None where no queue above sets a limit.
         slider: The quota in the form, as a number or as typed.
         asked: The open request that the form answers.
     """
 
     siblings: list[SiblingField]
     scale_top: int
+    left: int | None
     slider: object
     now_percent: float
     changes: list[Happening]
@@ -77,12 +80,16 @@ def quota_context(
     row = row if row is not None and row["may_answer"] else None
     changes = events_joined(Event.objects.filter(queue=queue, kind__in=CHANGE_KINDS)).order_by("-id")
     siblings = queue_siblings(user, queue)
-    scale = max(queue.parent.quota_gpus if queue.parent else 0, 2 * queue.quota_gpus, 8)
+    left = _left(queue)
+    scale = max(2 * queue.quota_gpus, 8)
+    if left is not None:
+        scale = max(left + sum(row["quota_gpus"] for row in siblings), queue.quota_gpus, 1)
     form = sent.get("quota_form") or QuotaForm(initial=_shown(queue) | _proposed(row, typed_gpus))
     taken = sent.get("taken", {})
     return {
         "siblings": [{**row, "value": taken.get(row["id"], row["quota_gpus"])} for row in siblings],
         "scale_top": scale,
+        "left": left,
         "slider": form["quota_gpus"].value(),
         "now_percent": 100 * queue.quota_gpus / scale,
         "changes": happenings([event_row(event) for event in changes[:CHANGES_SHOWN]]),
@@ -95,6 +102,12 @@ def quota_context(
         "stored": queue_stored(queue),
         "asked": row,
     }
+
+
+def _left(queue: Queue) -> int | None:
+    if queue.parent is None:
+        return None
+    return max(0, queue.parent.quota_gpus - given_beside(queue.parent, besides=queue))
 
 
 def _shown(queue: Queue) -> dict[str, object]:

@@ -150,15 +150,20 @@ def check_sum(
     problems: Problems, parent: Queue, *, quota_gpus: int, besides: Queue | None, moves: Sequence[Move] = ()
 ) -> None:
     """Add a problem where the quotas below ``parent`` would exceed its own."""
-    siblings = parent.children.all() if besides is None else parent.children.exclude(pk=besides.pk)
-    moved = {move.queue.pk: move.quota_gpus for move in moves}
-    others = sum(moved.get(pk, gpus) for pk, gpus in siblings.values_list("pk", "quota_gpus"))
+    others = given_beside(parent, besides=besides, moves=moves)
     left = parent.quota_gpus - others
     if quota_gpus > left:
         detail = (
             f"quota may be at most {max(0, left)}: {parent.name} has {parent.quota_gpus} GPUs and {others} are given."
         )
         problems.add("quota_gpus", "sum", f"{detail} You asked for {quota_gpus}.")
+
+
+def given_beside(parent: Queue, *, besides: Queue | None, moves: Sequence[Move] = ()) -> int:
+    """Return how many GPUs the quotas below ``parent`` take, that of ``besides`` left out."""
+    siblings = parent.children.all() if besides is None else parent.children.exclude(pk=besides.pk)
+    moved = {move.queue.pk: move.quota_gpus for move in moves}
+    return sum(moved.get(pk, gpus) for pk, gpus in siblings.values_list("pk", "quota_gpus"))
 
 
 def _check_children(problems: Problems, queue: Queue, *, quota_gpus: int, field: str = "quota_gpus") -> None:

@@ -175,6 +175,22 @@ def test_the_page_shows_consequences_without_saving_and_keeps_what_was_typed(vis
     assert " to 2: until Friday." in client.get("/queues/vision?tab=quota").content.decode()
 
 
+def test_the_slider_ends_at_what_could_be_saved_and_the_limit_is_said(vision: Queue) -> None:
+    """With all from the queue beside it for a lead above both; only with what is left for those who may not take."""
+    above, own = member_make(Queue.objects.get(name="org"), Role.LEAD), member_make(vision, Role.LEAD)
+    Queue.objects.filter(name="speech").update(quota_gpus=3)
+    pages = []
+    for user in (above, own):
+        client = Client()
+        client.force_login(user)
+        pages.append(" ".join(client.get("/queues/vision?tab=quota").content.decode().split()))
+
+    assert 'id="quota-slide" min="0" max="4"' in pages[0]
+    assert "At most 1 can be saved while the queues beside it keep theirs; up to 4 with what is taken" in pages[0]
+    assert 'id="quota-slide" min="0" max="1"' in pages[1]
+    assert "At most 1 can be saved.</p>" in pages[1]
+
+
 def test_a_quota_that_somebody_else_moved_meanwhile_is_not_taken_from(vision: Queue) -> None:
     """What is taken from a queue beside it is checked against what was seen, and nothing is half done."""
     admin, speech = user_make(admin=True), Queue.objects.get(name="speech")
