@@ -309,7 +309,8 @@ def _capacity_errors(spec: JobSpec) -> list[FieldError]:
     if least_gpus > most_gpus:
         name = "GPUs" if field == "gpus" else field
         more = _more_servers(asked, [gpus for gpus, _, _ in servers], least_gpus)
-        detail = f"{name} must be between 1 and {most_gpus}. You asked for {least_gpus}.{more}"
+        on = "one server" if asked.max_servers == 1 else f"{asked.max_servers} servers"
+        detail = f"{name} must be between 1 and {most_gpus} on {on}. You asked for {least_gpus}.{more}"
         return [FieldError(pointer=f"/resources/{field}", code="capacity", detail=detail)]
     if asked.max_servers > 1:
         holder = f"no {asked.max_servers} servers have more"
@@ -347,9 +348,11 @@ def _one_server_fits(asked: Resources) -> bool:
 
 
 def _more_servers(asked: Resources, gpus: list[int], least_gpus: int) -> str:
-    """Return the sentence with the number of servers that would be enough, if there is one."""
-    if sum(gpus) < least_gpus:
-        return ""
-    widest = itertools.accumulate(sorted(gpus, reverse=True))
+    """Return the sentence with the number of servers that would be enough, or that have most, if more would help."""
+    widest = list(itertools.accumulate(sorted(gpus, reverse=True)))
+    if widest[-1] < least_gpus:
+        if len(gpus) <= asked.max_servers:
+            return ""
+        return f" With max_servers of {len(gpus)} instead of {asked.max_servers} it can be up to {widest[-1]}."
     needed = next(number for number, total in enumerate(widest, start=1) if total >= least_gpus)
     return f" With max_servers of {needed} instead of {asked.max_servers} it fits."

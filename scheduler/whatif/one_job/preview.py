@@ -169,7 +169,9 @@ def _never(asked: _Asked, alone: Snapshot, too_large: Sequence[FieldError]) -> J
     if not text:
         name = asked.checked.queue.name
         text = f"A job of {name} with {_gpus(asked.gpus)} would never start, even if all else were empty."
-    text += f" The largest that can start has {_gpus(largest)}." if largest else ""
+    num_servers = asked.checked.spec.resources.max_servers
+    on = f" on {'one server' if num_servers == 1 else f'{num_servers} servers'}" if too_large else ""
+    text += f" The largest that can start{on} has {_gpus(largest)}." if largest else ""
     return {**_blank(asked), "feasible": False, "starts": "never", "sentence": text, "largest_gpus": largest or None}
 
 

@@ -188,7 +188,7 @@ def test_more_than_any_server_has_is_refused_with_the_most(world: World) -> None
     """The number that would do is named."""
     page = world.browser("member").send("/jobs/new", {**FIELDS, "gpus": "64"})
 
-    assert "must be between 1 and 8. You asked for 64." in page.text
+    assert "must be between 1 and 8 on one server. You asked for 64." in page.text
     assert [control["name"] for control in page.having(aria_invalid="true")] == ["gpus"]
 
 

@@ -132,14 +132,16 @@ def test_more_gpus_than_the_servers_have_are_refused(member: User) -> None:
     """More than the healthy GPUs of as many servers as it may use: the refusal says how many those are."""
     server_make(gpus=2)
     server_make(gpus=8, broken=[3])
-    hint = "GPUs must be between 1 and 7. You asked for 8. With max_servers of 2 instead of 1 it fits."
+    hint = "GPUs must be between 1 and 7 on one server. You asked for 8. With max_servers of 2 instead of 1 it fits."
 
     assert refused(member, data(resources={"gpus": 8})) == [("/resources/gpus", "capacity", hint)]
     assert job_check(actor=member, data=data(resources={"gpus": 7})).resources.gpus == 7
     assert job_check(actor=member, data=data(resources={"gpus": 9, "max_servers": 2})).resources.max_servers == 2
     assert refused(member, data(resources={"gpus": 10, "max_servers": 4})) == [
-        ("/resources/gpus", "capacity", "GPUs must be between 1 and 9. You asked for 10.")
+        ("/resources/gpus", "capacity", "GPUs must be between 1 and 9 on 4 servers. You asked for 10.")
     ]
+    most = "GPUs must be between 1 and 7 on one server. You asked for 64. With max_servers of 2 instead of 1 it can be"
+    assert refused(member, data(resources={"gpus": 64})) == [("/resources/gpus", "capacity", f"{most} up to 9.")]
     assert refused(member, data(resources={"gpus": 12, "min_gpus": 8, "max_gpus": 16})) == [
         ("/resources/min_gpus", "capacity", hint.replace("GPUs", "min_gpus", 1))
     ]

@@ -75,7 +75,8 @@ def test_job_that_never_fits_is_told_the_most_that_does(world: World) -> None:
     over_quota = ask(world, resources={"gpus": 4})
 
     assert (too_large["feasible"], too_large["largest_gpus"]) == (False, 4)
-    assert "between 1 and 4" in too_large["sentence"]
+    assert "between 1 and 4 on one server." in too_large["sentence"]
+    assert too_large["sentence"].endswith("The largest that can start on one server has 4 GPUs.")
     assert (over_quota["feasible"], over_quota["largest_gpus"]) == (False, 3)
     assert over_quota["sentence"].endswith("The largest that can start has 3 GPUs.")
 
