@@ -40,18 +40,19 @@ def top(given: Namespace) -> int:
 
 def quota(given: Namespace) -> int:
     """List queues, or show or change one."""
+    gpus, ask = _gpus("--gpus", given.gpus), _gpus("--ask", given.ask)
     client = Client()
     if given.queue is None:
-        if given.gpus is not None or given.isolation is not None or given.ask is not None:
+        if gpus is not None or given.isolation is not None or ask is not None:
             raise CommandError("Name the queue that is to change.")
         rows = client.get("queues")["results"]
         show(given, rows, _table(rows))
         return 0
-    if given.ask is not None:
-        return _ask(given, client)
+    if ask is not None:
+        return _ask(given, client, ask)
     path = f"queues/{given.queue}"
     queue = client.get(path)
-    for address, name, value in ((path, "quota_gpus", given.gpus), (f"{path}/isolation", "isolation", given.isolation)):
+    for address, name, value in ((path, "quota_gpus", gpus), (f"{path}/isolation", "isolation", given.isolation)):
         if value is None:
             continue
         if not given.reason:
@@ -61,11 +62,21 @@ def quota(given: Namespace) -> int:
     return 0
 
 
-def _ask(given: Namespace, client: Client) -> int:
+def _gpus(option: str, text: str | None) -> int | None:
+    """Return the quota that an option names, or None without it."""
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise CommandError(f"{option} needs a whole number of GPUs, such as {option} 4, not {text!r}.") from None
+
+
+def _ask(given: Namespace, client: Client, gpus: int) -> int:
     """Ask for the quota of a queue."""
     if not given.reason:
         raise CommandError("A request needs --reason; all who see the queue can read it.")
-    asked = {"queue": given.queue, "quota_gpus": given.ask, "until": given.until, "reason": given.reason}
+    asked = {"queue": given.queue, "quota_gpus": gpus, "until": given.until, "reason": given.reason}
     row = client.post("quota-requests", json.dumps(asked).encode())
     show(given, row, f"Request {row['id']} is sent. You are told when it is answered.")
     return 0
@@ -73,6 +84,7 @@ def _ask(given: Namespace, client: Client) -> int:
 
 def requests(given: Namespace) -> int:
     """List requests for quota, or answer or withdraw one."""
+    gpus = _gpus("--gpus", given.gpus)
     client = Client()
     if given.action == "list":
         rows = client.get("quota-requests", state="" if given.all else "open")["results"]
@@ -81,8 +93,8 @@ def requests(given: Namespace) -> int:
     if given.number is None:
         raise CommandError(f"Name the request: clusterweb quota-requests {given.action} NUMBER.")
     body: dict[str, object] = {"reason": given.reason} if given.reason else {}
-    if given.action == "grant" and given.gpus is not None:
-        body["quota_gpus"] = given.gpus
+    if given.action == "grant" and gpus is not None:
+        body["quota_gpus"] = gpus
     if given.action == "refuse" and not given.reason:
         raise CommandError("A refusal needs --reason; the user who asked reads it.")
     row = client.post(f"quota-requests/{given.number}/{given.action}", json.dumps(body).encode())
