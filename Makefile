@@ -16,6 +16,7 @@ export PYTHONDONTWRITEBYTECODE =
 # offered wheels, which is how a machine without a GPU gets the small CPU build.
 $(VENV)/runtime.stamp: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Clusterweb needs Python 3.11 or newer; this is " + sys.version.split()[0])'
+	@echo "Installing packages into $(VENV): about a minute the first time."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet $$(grep '^uv==' requirements.txt)
 	@grep -v '^torch==' requirements.txt > $(VENV)/without-torch.txt
@@ -26,6 +27,7 @@ $(VENV)/runtime.stamp: requirements.txt
 	@touch $@
 
 $(VENV)/dev.stamp: requirements-dev.txt $(VENV)/runtime.stamp
+	@echo "Installing what the tests need into $(VENV)."
 	@grep -v '^-r ' requirements-dev.txt > $(VENV)/dev-only.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r $(VENV)/dev-only.txt
 	@touch $@

@@ -80,9 +80,17 @@ def prepare(env: Env) -> None:
     from django.core.management import call_command
 
     django.setup()
+    from django.db import connection
+    from django.db.migrations.executor import MigrationExecutor
+
+    # Each slow step says what it is before it begins, and only when there is something to do.
+    executor = MigrationExecutor(connection)
+    if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        _say("Bringing the database up to date." if executor.loader.applied_migrations else "Making the database.")
     call_command("migrate", verbosity=0)
     stamp = env.var_dir / "static.stamp"
     if not stamp.exists() or stamp.read_text() != sources_stamp():
+        _say("Collecting the files of the pages.")
         call_command("collectstatic", interactive=False, verbosity=0)
         stamp.write_text(sources_stamp())
     if env.demo_week:

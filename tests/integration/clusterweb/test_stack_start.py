@@ -62,6 +62,21 @@ def test_second_instance_on_one_state_directory_is_refused(tmp_path: Path) -> No
     assert "runs already" in ended.stderr
 
 
+def test_slow_steps_are_told_before_they_begin_and_only_when_they_are_done(tmp_path: Path) -> None:
+    """The first start makes the database and collects the files of the pages; the next one has neither to do."""
+    program = "from clusterweb.config.env import load; from clusterweb.stack import prepare; prepare(load())"
+    state = {"VAR_DIR": str(tmp_path), "DATABASE_URL": "", "DJANGO_SETTINGS_MODULE": "clusterweb.settings"}
+    environment = {**os.environ, **state, "DEMO_WEEK": "0", "DEMO_JOBS": "0"}
+    told = []
+    for _ in range(2):
+        command = [sys.executable, "-c", program]
+        ended = subprocess.run(command, cwd=BASE_DIR, env=environment, capture_output=True, text=True)
+        assert ended.returncode == 0, ended.stderr
+        told.append(ended.stdout)
+
+    assert told == ["Making the database.\nCollecting the files of the pages.\n", ""]
+
+
 def test_broker_configuration_is_private(tmp_path: Path) -> None:
     """The password is in a file that only we read, and the server has no TCP port."""
     env = load({"VAR_DIR": str(tmp_path)})
