@@ -14,7 +14,6 @@ from clusterweb.client.folders.folder import code_dir, named_folder
 from clusterweb.client.many import split_specs
 
 SPEC_NAMES = ("job.yaml", "job.yml", "job.json")
-PACKAGES = ("uv.lock", "requirements.txt")  # of a folder; a lock is exact, so it comes first
 NO_PACKAGES = "none"
 NO_PLAIN_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -83,8 +82,16 @@ def _spec_of_flags(given: Namespace, folder: Path) -> bytes:
     name = given.name or NO_PLAIN_NAME.sub("-", folder.resolve().name).strip("-._")[:80] or "job"
     spec = {"apiVersion": "v1", "name": name, "queue": given.queue, "command": given.words}
     spec["resources"] = {"gpus": 1 if given.gpus is None else given.gpus}
-    packages = given.python or next((name for name in PACKAGES if (folder / name).is_file()), NO_PACKAGES)
+    packages = given.python or _packages_of(folder)
     if packages != NO_PACKAGES:
         kind = "venv" if packages.startswith("/") else "lock" if packages.endswith(".lock") else "requirements"
         spec["python"] = {kind: packages}
     return json.dumps({key: value for key, value in spec.items() if value is not None}).encode()
+
+
+def _packages_of(folder: Path) -> str:
+    """Return the file that names the packages of a folder: a lock is exact, so it comes first."""
+    has = [name for name in ("uv.lock", "pyproject.toml", "requirements.txt") if (folder / name).is_file()]
+    if has[:2] == ["uv.lock", "pyproject.toml"]:
+        return "uv.lock"
+    return "requirements.txt" if "requirements.txt" in has else NO_PACKAGES

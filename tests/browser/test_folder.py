@@ -104,6 +104,9 @@ def test_packages_are_guessed_and_a_lock_comes_first(member: Watched, folder: Pa
     expect(page.locator("[name=python]")).to_have_value("requirements.txt")
     (folder / "uv.lock").write_text("version = 1\n")
     choose(page, folder)
+    expect(page.locator("[name=python]")).to_have_value("requirements.txt")  # a lock is read with pyproject.toml
+    (folder / "pyproject.toml").write_text("[project]\n")
+    choose(page, folder)
     expect(page.locator("[name=python]")).to_have_value("uv.lock")
     expect(page.locator("[data-fact=packages-why]")).to_contain_text("requirements.txt is not read")
     page.fill("[name=python]", "/opt/venv")

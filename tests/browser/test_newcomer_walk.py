@@ -26,7 +26,8 @@ with open("out/losses.csv", "w", newline="") as target:
 for epoch in range(1, 4):
     open(f"out/epoch-{epoch}.pt", "wb").write(os.urandom(1_500_000))
     print(f"epoch {epoch} of 40, loss {2.3 / epoch:.3f}", flush=True)
-time.sleep(600)
+while True:
+    time.sleep(1)
 """
 SWEPT = """import sys
 from clusterweb_runtime import Run
@@ -155,5 +156,5 @@ def a_sweep(page: Page, product: Stack) -> None:
         wait_for("a job of the sweep", lambda job=job: member.job(job)["state"] == "completed", within_s=120)  # type: ignore[misc]
     page.reload()
     for rate in RATES:
-        expect(page.locator("main")).to_contain_text(rate)
+        expect(page.locator("main tr[data-open]", has=page.get_by_text(rate, exact=True))).to_contain_text("Completed")
     picture(page, "newcomer-sweep")

@@ -85,6 +85,29 @@ def test_pages_read_without_javascript(browser: Browser, demo: Stack) -> None:
     context.close()
 
 
+def test_page_of_a_job_gets_other_parts_but_not_under_a_user(member: Watched, demo: Stack) -> None:
+    """A job that ends has other parts than one that waits: its page is loaded anew once nobody writes in it."""
+    client = demo.client("member")
+    job = client.submit(name="followed", queue="vision", command=["python", "-S", "-c", "import time; time.sleep(2)"])
+    page = member.open(f"/jobs/{job}")
+    page.evaluate("document.body.dataset.sameDocument = 'yes'")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("rounds")
+    client.wait_state(job, "completed", within_s=180)
+    refresh = (
+        "new Promise((done) => { document.addEventListener('liverefresh', done, { once: true }); Live.refresh(); })"
+    )
+    page.evaluate(f"{refresh}.then(() => null)")
+
+    assert page.evaluate("document.body.dataset.sameDocument") == "yes"
+    assert page.get_by_role("combobox").input_value() == "rounds"
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    page.evaluate("Live.refresh()")
+    expect(page.locator("body[data-same-document]")).to_have_count(0)
+    expect(page.locator("#job-plain")).to_be_visible()
+
+
 def test_keyboard_reaches_search_and_rows(member: Watched) -> None:
     """``/`` focuses the search, Escape gives the focus back, ``j`` and Enter open a row."""
     page = member.open("/jobs")

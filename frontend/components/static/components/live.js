@@ -157,13 +157,15 @@ const Live = (() => {
     document.dispatchEvent(new CustomEvent("liverefresh"));
   };
 
-  /* A job that prepares has other parts than one that waits. A page that came with other parts is loaded anew, unless a
-     user writes, chooses or marks something in it. */
+  /* A job that prepares has other parts than one that waits: its page is loaded anew, unless a user writes, chooses or
+     marks something in it. */
+  const follows = document.querySelector("[data-job]") !== null;
   const parts = (page) => [...page.querySelectorAll("[data-live-part]")].map(({ id }) => id).join(" ");
-  const arrivedWith = parts(document);
+  const firstParts = parts(document);
   const inUse = () =>
     document.querySelector("dialog[open], main details[open]") !== null
     || document.activeElement.matches("input, textarea, select")
+    || [...document.querySelectorAll("input, textarea")].some((field) => field.value !== field.defaultValue || field.checked !== field.defaultChecked)
     || String(getSelection()) !== "";
 
   const fetchPage = async () => {
@@ -172,7 +174,7 @@ const Live = (() => {
     const response = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (!response.ok || response.redirected) return;
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    if (parts(page) !== arrivedWith && !inUse()) location.reload();
+    if (follows && parts(page) !== firstParts && !inUse()) location.reload();
     else swap(page);
   };
 

@@ -94,6 +94,7 @@ def test_folder_without_a_spec_takes_flags_and_a_command(shop: World, capsys: py
             [],
             {"lock": "uv.lock"},
         ),
+        ({"requirements.txt": "tiny==1.0\n", "uv.lock": ""}, [], {"requirements": "requirements.txt"}),
         ({"requirements.txt": "tiny==1.0\n"}, ["--python", "none"], {}),
         ({"gpu.txt": "tiny==1.0\n"}, ["--python", "gpu.txt"], {"requirements": "gpu.txt"}),
         ({"uv.lock": ""}, ["--python", "/opt/venv"], {"venv": "/opt/venv"}),

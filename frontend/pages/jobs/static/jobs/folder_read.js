@@ -134,8 +134,11 @@ globalThis.FolderReading = (() => {
     return known ? { path: known, why: "By its name." } : null;
   };
 
-  /* The file on top that names its packages; a lock is exact, so it comes first. */
-  const packagesOf = (rows) => ["uv.lock", "requirements.txt"].filter((name) => rows.some(({ path }) => path === name));
+  /* The files on top that name its packages; a lock is exact, so it comes first, and is read with pyproject.toml alone. */
+  const packagesOf = (rows) => {
+    const has = (name) => rows.some(({ path }) => path === name);
+    return ["uv.lock", "requirements.txt"].filter((name) => has(name) && (name !== "uv.lock" || has("pyproject.toml")));
+  };
 
   return { ofInput, ofEntry, withoutIgnored, refuseTooMuch, hashed, guessed, packagesOf, sizeText };
 })();
