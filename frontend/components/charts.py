@@ -63,11 +63,11 @@ class Chart:
 _SAID = frozenset({"hovertemplate", "name", "text"})  # keys of a figure whose values are words
 
 
-def chart_said(chart: Chart, word: DeviceWord) -> Chart:
-    """Return a chart of a replay, which always says GPU, in the cluster's word for its devices."""
+def chart_said(chart: Chart, word: DeviceWord, *, names: Sequence[str] = ()) -> Chart:
+    """Return a chart of a replay, which says GPU, in the cluster's word for its devices, but not in ``names``."""
 
     def said(text: str) -> str:
-        told = word.said(text)
+        told = word.said(text, names=names)
         return told[:1].upper() + told[1:] if text[:1].isupper() else told
 
     return replace(
@@ -75,23 +75,23 @@ def chart_said(chart: Chart, word: DeviceWord) -> Chart:
         title=said(chart.title),
         sub=said(chart.sub),
         empty=said(chart.empty),
-        figure=None if chart.figure is None else _figure_said(chart.figure, word),
-        legend=tuple(replace(entry, label=word.said(entry.label)) for entry in chart.legend),
+        figure=None if chart.figure is None else _figure_said(chart.figure, word, names),
+        legend=tuple(replace(entry, label=word.said(entry.label, names=names)) for entry in chart.legend),
         table_head=tuple(said(cell) for cell in chart.table_head),
-        table_rows=[tuple(word.said(cell) for cell in row) for row in chart.table_rows],
+        table_rows=[tuple(word.said(cell, names=names) for cell in row) for row in chart.table_rows],
     )
 
 
-def _figure_said(figure: Json, word: DeviceWord) -> Json:
+def _figure_said(figure: Json, word: DeviceWord, names: Sequence[str]) -> Json:
     """Return a part of a figure in other words; the lists of its points are left as they are."""
     made: Json = {}
     for key, value in figure.items():
         if isinstance(value, dict):
-            made[key] = _figure_said(value, word)
+            made[key] = _figure_said(value, word, names)
         elif isinstance(value, list) and value and isinstance(value[0], dict):
-            made[key] = [_figure_said(part, word) for part in value]
+            made[key] = [_figure_said(part, word, names) for part in value]
         else:
-            made[key] = word.said(value) if key in _SAID and isinstance(value, str) else value
+            made[key] = word.said(value, names=names) if key in _SAID and isinstance(value, str) else value
     return made
 
 

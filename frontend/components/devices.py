@@ -22,9 +22,11 @@ class DeviceWord:
         """Return the word alone: ``GPU`` for one, ``GPUs`` for several."""
         return self.one if count == 1 else self.many
 
-    def said(self, text: str) -> str:
-        """Return a sentence of the core, which always says GPU, with this word in its place."""
-        return GPU_WORD.sub(lambda found: self.many if found[0].endswith("s") else self.one, text)
+    def said(self, text: str, *, names: Iterable[str] = ()) -> str:
+        """Return a sentence of the core, which always says GPU, with this word in its place, but not in ``names``."""
+        kept = sorted((re.escape(name) for name in names if GPU_WORD.search(name)), key=len, reverse=True)
+        words = {"GPU": self.one, "GPUs": self.many}
+        return re.sub("|".join([*kept, GPU_WORD.pattern]), lambda found: words.get(found[0], found[0]), text)
 
 
 GPU_WORD = re.compile(r"\bGPUs?\b")

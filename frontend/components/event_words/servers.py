@@ -13,10 +13,12 @@ def server_state_words(row: EventRow) -> Said:
         return "mute", "server", f"{row['actor']} added {SUBJECT}."
     why = f": {detail}" if detail else ""
     words = {
-        "up": "is up." if row["reason"] != "undrain" else f"{row['actor']} returned {SUBJECT} to the pool{why}.",
+        "up": "is up.",
         "draining": f"{row['actor']} drained {SUBJECT}{why}.",
         "lost": "is lost: no report for too long. Its jobs wait again.",
     }
+    if row["reason"] == "undrain":
+        return state.tone, "server", f"{row['actor']} returned {SUBJECT} to the pool{why}."
     return state.tone, "server" if row["new_state"] == "up" else state.icon, words.get(row["new_state"], "joins.")
 
 

@@ -97,7 +97,7 @@ def drain(request: HttpRequest, server_id: str) -> HttpResponseBase:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def undrain(request: HttpRequest, server_id: str) -> HttpResponseBase:
-    """Ask for a reason and offer the server to rounds again; the same form stands in a dialog where scripts run."""
+    """Ask for a reason and offer the server to rounds again."""
     row = server_detail(request.user, server_id)
     if not is_admin(request.user):
         raise NotAllowed("Only an admin may offer servers again.")

@@ -130,15 +130,15 @@ def shown(
         *([by_queue] if by_queue else []),
     ]
     return FinishedScenario(
-        title=device.said(title_of(by_key["avg_jct_s"], figures, names, chosen)),
+        title=device.said(title_of(by_key["avg_jct_s"], figures, names, chosen), names=names),
         heads=list(TITLES.values()),
         rows=_rows(by_key, names, drawn, chosen),
         chosen=chosen,
-        charts=[chart_said(one, device) for one in charts],
+        charts=[chart_said(one, device, names=names) for one in charts],
         parts=[
             VariantPart(
                 name=name,
-                charts=[chart_said(chart, device) for chart in arm_charts(one, prefix=f"variant-{at}")],
+                charts=[chart_said(chart, device, names=names) for chart in arm_charts(one, prefix=f"variant-{at}")],
                 shown=at == chosen,
             )
             for at, (name, one) in enumerate(zip(names, figures, strict=True))

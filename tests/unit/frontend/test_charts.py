@@ -36,6 +36,8 @@ def test_a_chart_says_the_word_of_the_cluster_and_keeps_its_points() -> None:
         "Arm and CPU slots",
         [("fifo: 1 CPU slot", "2")],
     )
+    named = chart_said(chart, CPU_SLOTS, names=["free GPUs", "fifo"])
+    assert (named.legend[0].label, named.title) == ("free GPUs", "Half of 8 CPU slots are free")
     assert chart_said(chart, MIXED).sub == "Devices held"
     assert chart_said(chart, GPUS) == chart
 

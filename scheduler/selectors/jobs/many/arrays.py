@@ -97,8 +97,9 @@ def array_jobs(user: Actor, key: str) -> list[Job]:
 
 def array_detail(user: Actor, jobs: Sequence[Job]) -> ArrayDetail:
     """Return an array of which ``array_jobs`` gave the jobs."""
+    first = arrays_visible(user).get(array_number=jobs[0].array_number)
     return {
-        **_array_row(jobs[0], dict(sorted(Counter(str(job.state) for job in jobs).items()))),
+        **_array_row(first, dict(sorted(Counter(str(job.state) for job in jobs).items()))),
         "jobs": [_row(job) for job in jobs],
         "actions": array_actions(user, jobs),
     }
