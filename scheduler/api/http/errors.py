@@ -5,6 +5,7 @@ APIException
 ├── PreconditionFailed      412: the object changed since the caller read it
 ├── PreconditionRequired    428: a write that needs If-Match came without
 ├── IdempotencyKeyReused    422: the key belongs to another request
+├── FirstStillRuns          409: the first request with the key is not done yet
 ├── TooManyStreams          429: the user has as many logs or downloads open as one may
 ├── RangeNotSatisfiable     416: the file is shorter than that
 └── ParametersInvalid       400: query parameters that are unknown or out of range
@@ -54,6 +55,14 @@ class IdempotencyKeyReused(exceptions.APIException):
     status_code = 422
     default_code = "idempotency_key_reused"
     default_detail = "This Idempotency-Key was used for another request. Take a new key."
+
+
+class FirstStillRuns(exceptions.APIException):
+    """Whether the first request succeeds is open, unlike with every other 409."""
+
+    status_code = 409
+    default_code = "first_still_runs"
+    default_detail = "The first request with this Idempotency-Key still runs. Send it again in a moment."
 
 
 class TooManyStreams(exceptions.APIException):

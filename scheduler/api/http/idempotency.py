@@ -13,8 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http.authentication import signed_in
-from scheduler.api.http.errors import IdempotencyKeyReused
-from scheduler.core.model.errors import Conflict
+from scheduler.api.http.errors import FirstStillRuns, IdempotencyKeyReused
 from scheduler.ports import live_ports
 from scheduler.services.idempotency import Answer, KeyReused, Make, idempotent
 
@@ -48,7 +47,7 @@ def _in_flight(name: str) -> Iterator[None]:
     Only saves work: between processes the unique key in the database decides.
     """
     if not cache.add(name, 1, timeout=IN_FLIGHT_S):
-        raise Conflict("The first request with this Idempotency-Key still runs. Send it again in a moment.")
+        raise FirstStillRuns
     try:
         yield
     finally:

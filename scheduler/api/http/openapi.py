@@ -30,7 +30,7 @@ MEANING = {
     "403": "The token's scope or the user's role does not allow this.",
     "404": "No such object, or not one that you may see.",
     "406": "`Accept` asks for what this route does not answer in.",
-    "409": "Not possible in its present state, or the first request with this key still runs.",
+    "409": "Not possible in its present state, or (`first_still_runs`) the first request with this key still runs.",
     "412": "It changed since you read it.",
     "413": "The body is too large.",
     "415": "`Content-Type` is none that this route reads.",

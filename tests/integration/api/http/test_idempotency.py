@@ -73,6 +73,7 @@ def test_second_request_while_the_first_runs_is_409(world: World, monkeypatch: p
     later = submit(client, "k1")
 
     assert [first.status_code, answers[0].status_code] == [201, 409]
+    assert answers[0].json()["type"] == "urn:clusterweb:problem:first_still_runs"
     assert later.json() == first.json()
     assert Job.objects.count() == before + 1
 
