@@ -52,7 +52,7 @@ def asked_of(given: Namespace) -> Asked:
         if len(many) > 1:
             return Asked(spec=spec, many=tuple(many))
         beside = Path.cwd() if given.spec == "-" else Path(given.spec).parent
-        return Asked(spec=spec, folder=named_folder(spec, beside))
+        return Asked(spec=many[0], folder=named_folder(many[0], beside))
     folder = Path(given.spec)
     found = next((name for name in SPEC_NAMES if (folder / name).is_file()), None)
     if found is None:
@@ -60,10 +60,12 @@ def asked_of(given: Namespace) -> Asked:
     if flags or given.words:
         raise CommandError(f"{folder / found} says what to run. Change it there, or leave out the flags.")
     spec = spec_bytes(str(folder / found))
+    if len(one := split_specs(spec)) == 1:
+        spec = one[0]
     return Asked(spec=spec, folder=named_folder(spec, folder) or folder)
 
 
-def no_folder_named(specs: Sequence[bytes]) -> None:
+def require_no_folder(specs: Sequence[bytes]) -> None:
     """Raise CommandError where one of several specs names a folder, which only one job by itself takes along."""
     for place, spec in enumerate(specs, start=1):
         if code_dir(spec):

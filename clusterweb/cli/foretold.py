@@ -38,7 +38,8 @@ def environment_lines(environment: EnvironmentAnswer | None) -> list[str]:
     lines, builds = [], environment["builds"]
     if environment["sentence"]:
         lines.append(f"Environment from {environment['source']}: {environment['sentence'].rstrip('.')}.")
-        lines += [f"Built on {one['server']} for {since(one['changed_at'])}." for one in builds if _is_building(one)]
+        building = [one for one in builds if one["state"] == "building"]
+        lines += [f"Built on {one['server']} for {since(one['changed_at'])}." for one in building]
         ready = [one["server"] for one in builds if one["state"] == "ready"]
         lines += [f"Ready on {', '.join(ready)}."] if ready else []
     failed = [one for one in builds if one["state"] == "failed"]
@@ -47,10 +48,6 @@ def environment_lines(environment: EnvironmentAnswer | None) -> list[str]:
         lines += ["End of the build's log:"]
         lines += [f"  {line}" for line in environment["log"].splitlines()[-LOG_LINES:]]
     return lines
-
-
-def _is_building(build: Build) -> bool:
-    return build["state"] == "building"
 
 
 def _next_try(build: Build) -> str:

@@ -1,20 +1,26 @@
 """Verbs about jobs."""
 
 import json
+import shlex
 import sys
+import uuid
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
-from clusterweb.cli.asked import Asked, spec_bytes
+from clusterweb.cli.asked import Asked, asked_of, require_no_folder, spec_bytes
 from clusterweb.cli.foretold import environment_lines, preview_text, when_lines
 from clusterweb.cli.text import progress, since, size, table
 from clusterweb.client.client import ENDED, Client, place_after
 from clusterweb.client.errors import CommandError, ServerRefused
 from clusterweb.client.folders.sending import Sent, ignored_text
+from clusterweb.client.many import KEY_REUSED, Progress, submit_many
 from clusterweb.client.rows import Change, Explanation, JobAhead, JobAnswer, JobLine
 
 MOST_ROWS = 10_000
+MOST_KEY = 180  # of the 200 that REST takes; each request of a submit of many adds its place
+INTERRUPTED = 130  # exit status after Ctrl-C
 _STARTS = {"": "", "job": "once", "server": "once on each server", "gpu": "once for every GPU"}
 
 
@@ -28,7 +34,15 @@ def show(given: Namespace, data: object, text: str) -> None:
     say(json.dumps(data, indent=2) if given.output == "json" else text)
 
 
-def submit(given: Namespace, asked: Asked) -> int:
+def submit(given: Namespace) -> int:
+    """Submit one job, or the many that a text holds."""
+    if not (given.key.isascii() and given.key.isprintable() and len(given.key) <= MOST_KEY):
+        raise CommandError(f"--key is at most {MOST_KEY} characters of ASCII, in one line.")
+    asked = asked_of(given)
+    return _submit_many(given, asked.many) if asked.many else _submit_one(given, asked)
+
+
+def _submit_one(given: Namespace, asked: Asked) -> int:
     """Submit a spec as it is, with files beside it and the folder that it names."""
     client = Client()
     files = {Path(name).name: spec_bytes(name) for name in given.file}
@@ -36,7 +50,14 @@ def submit(given: Namespace, asked: Asked) -> int:
         tried = client.preview(asked.spec, folder=asked.folder, files=files, tell=tell)
         show(given, tried, preview_text(tried))
         return 0 if tried["preview"]["feasible"] is not False else 1
-    job = client.submit(asked.spec, folder=asked.folder, files=files, tell=tell)
+    try:
+        job = client.submit(asked.spec, folder=asked.folder, files=files, tell=tell, key=given.key)
+    except ServerRefused as error:
+        if error.code != KEY_REUSED:
+            raise
+        print(f"With --key {given.key} another spec was submitted before. Nothing new is stored.", file=sys.stderr)
+        print("Use another --key for another job.", file=sys.stderr)
+        return error.exit_status
     if _per(job) != "job":
         print(f"Its command starts {_STARTS[_per(job)]}.", file=sys.stderr)
     if not given.wait:
@@ -45,6 +66,75 @@ def submit(given: Namespace, asked: Asked) -> int:
     say(f"J-{job['number']}  {job['id']}")
     _print(client.follow(job))
     return _status_of(client.job(job))
+
+
+def _submit_many(given: Namespace, specs: Sequence[bytes]) -> int:
+    """Submit many jobs; say exactly which of them are stored, also where it is interrupted."""
+    if given.dry_run or given.wait or given.file:
+        raise CommandError(f"--dry-run, --wait and --file are of one job, and {given.spec} holds {len(specs)}.")
+    require_no_folder(specs)
+    client = Client()
+    key, done, status = given.key or uuid.uuid4().hex, Progress(), 0
+    if not given.key:  # before the first request: who loses this process, and its last words, can go on all the same
+        print(f"Its key, should it break off: {key}", file=sys.stderr, flush=True)
+    try:
+        submit_many(client, specs, key=key, so_far=done)
+        status = 1 if done.problem else 0
+    except KeyboardInterrupt:
+        done.problem, done.is_unknown = "Interrupted.", done.sent > done.accepted
+        status = INTERRUPTED
+    told = {
+        "results": done.jobs,
+        "accepted": done.accepted,
+        "sent": done.sent,
+        "specs": len(specs),
+        "is_unknown": done.is_unknown,
+        "is_reused": done.is_reused,
+        "problem": done.problem,
+        "key": key,
+        "errors": [asdict(error) for error in done.errors],
+    }
+    lines = [f"J-{job['number']}  {job['id']}  {job['name']}" for job in done.jobs]
+    if lines or given.output == "json":
+        show(given, told, "\n".join(lines))
+    print(_many_told(given.spec, len(specs), done, key), file=sys.stderr)
+    return status
+
+
+def _many_told(name: str, count: int, done: Progress, key: str) -> str:
+    """Return what became of all specs: stored, refused with each error, not known, or not sent."""
+    stored = f"{done.accepted} of {count} are submitted"
+    if done.jobs:
+        stored += f", J-{done.jobs[0]['number']} to J-{done.jobs[-1]['number']}"
+    if not done.problem:
+        return f"{stored}."
+    which = _span(done.accepted + 1, done.sent)
+    lines = [done.problem]
+    if done.is_reused:
+        lines = [f"Under this key, specs from {done.accepted + 1} on were stored before, in another version."]
+    for error in done.errors:
+        lines.append(f"  {f'spec {error.spec} ' if error.spec else ''}{error.pointer}: {error.detail}")
+    if done.accepted or not done.is_reused:
+        lines.append(f"{stored}.")
+    if done.is_unknown:
+        lines.append(f"Whether {which} got there is not known.")
+    elif done.is_reused:
+        lines.append(f"Nothing new of {which} is stored.")
+    elif done.sent > done.accepted:
+        lines.append(f"Nothing of {which} is stored.")
+    if done.sent < count:
+        lines.append(f"Not sent: {_span(done.sent + 1, count)}.")
+    if done.is_reused:
+        lines.append("Use another --key for new jobs, without the specs that are stored; clusterweb ls shows them.")
+    elif done.is_unknown or done.accepted:
+        lines.append(
+            f"To send the rest, and nothing twice: clusterweb submit {shlex.quote(name)} --key {shlex.quote(key)}"
+        )
+    return "\n".join(lines)
+
+
+def _span(first: int, last: int) -> str:
+    return f"spec {first}" if first == last else f"specs {first} to {last}"
 
 
 def ls(given: Namespace) -> int:

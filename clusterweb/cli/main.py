@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except KeyboardInterrupt:
-        return 130
+        return jobs.INTERRUPTED
 
 
 def command_parser() -> argparse.ArgumentParser:
@@ -157,8 +157,8 @@ def _add_job_verbs(
     verb.add_argument("--file", action="append", default=[], help="text file for its working directory; repeatable")
     verb.add_argument("--dry-run", action="store_true", help="say where and when it starts, store nothing")
     verb.add_argument("--wait", action="store_true", help="follow its log; exit with the status of the job")
-    verb.add_argument("--key", default="", help="of many jobs: what the same key stored within a day stays as it is")
-    verb.set_defaults(run=sweep.submit)
+    verb.add_argument("--key", default="", help="what the same key stored within a day is not stored again")
+    verb.set_defaults(run=jobs.submit)
 
     _add_many_verbs(verbs, shared)
 

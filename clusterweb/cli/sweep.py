@@ -1,21 +1,16 @@
-"""Verbs about many jobs at once: specs in one file, a sweep over values of parameters, and arrays."""
+"""Verbs about many jobs at once: a sweep over values of parameters, and arrays."""
 
 import json
-import shlex
 import sys
-import uuid
 from argparse import Namespace
-from dataclasses import asdict
 from typing import Any
 
-from clusterweb.cli.asked import asked_of, no_folder_named
+from clusterweb.cli.asked import asked_of
 from clusterweb.cli.jobs import MOST_ROWS, show, tell
-from clusterweb.cli.jobs import submit as submit_one
 from clusterweb.cli.text import duration, since, table
 from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError
 from clusterweb.client.folders.sending import folder_send
-from clusterweb.client.many import Progress, submit_many
 
 ARRAY_ACTIONS = ("get", "cancel", "retry")
 ASKED_FROM = 20  # jobs more than which are not made without a word
@@ -35,57 +30,6 @@ def sweep(given: Namespace) -> int:
     made: Json = client.post("experiments", json.dumps(body).encode())
     show(given, made, f"{made['name']}: {tried['count']} jobs  {client.account.url}/experiments/{made['id']}")
     return 0
-
-
-def submit(given: Namespace) -> int:
-    """Submit one job, or the many that a text holds; say exactly which of them are stored."""
-    asked = asked_of(given)
-    if not asked.many:
-        return submit_one(given, asked)
-    if given.dry_run or given.wait or given.file:
-        raise CommandError(f"--dry-run, --wait and --file are of one job, and {given.spec} holds {len(asked.many)}.")
-    no_folder_named(asked.many)
-    key = given.key or uuid.uuid4().hex
-    done = submit_many(Client(), asked.many, key=key)
-    told = {
-        "results": done.jobs,
-        "accepted": done.accepted,
-        "sent": done.sent,
-        "specs": len(asked.many),
-        "is_unknown": done.is_unknown,
-        "problem": done.problem,
-        "key": key,
-        "errors": [asdict(error) for error in done.errors],
-    }
-    lines = [f"J-{job['number']}  {job['id']}  {job['name']}" for job in done.jobs]
-    if lines or given.output == "json":
-        show(given, told, "\n".join(lines))
-    print(_many_told(given.spec, len(asked.many), done, key), file=sys.stderr)
-    return 1 if done.problem else 0
-
-
-def _many_told(name: str, count: int, done: Progress, key: str) -> str:
-    """Return what became of all specs: stored, refused with each error, not known, or not sent."""
-    stored = f"{done.accepted} of {count} are submitted"
-    if done.jobs:
-        stored += f", J-{done.jobs[0]['number']} to J-{done.jobs[-1]['number']}"
-    if not done.problem:
-        return f"{stored}."
-    lines = [done.problem]
-    for error in done.errors:
-        lines.append(f"  {f'spec {error.spec} ' if error.spec else ''}{error.pointer}: {error.detail}")
-    lines.append(f"{stored}.")
-    which = _span(done.accepted + 1, done.sent)
-    lines.append(f"Whether {which} got there is not known." if done.is_unknown else f"Nothing of {which} is stored.")
-    if done.sent < count:
-        lines.append(f"Not sent: {_span(done.sent + 1, count)}.")
-    if done.is_unknown or done.accepted:
-        lines.append(f"To send the rest, and nothing twice: clusterweb submit {shlex.quote(name)} --key {key}")
-    return "\n".join(lines)
-
-
-def _span(first: int, last: int) -> str:
-    return f"spec {first}" if first == last else f"specs {first} to {last}"
 
 
 def arrays(given: Namespace) -> int:

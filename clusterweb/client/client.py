@@ -51,6 +51,7 @@ class Client(Rest):
         folder: str | Path | None = None,
         files: Mapping[str, bytes] | None = None,
         tell: Tell | None = None,
+        key: str = "",
     ) -> JobAnswer:
         """Submit a job, and return it.
 
@@ -59,8 +60,9 @@ class Client(Rest):
             folder: Sent with it, as ``clusterweb submit FOLDER`` does; None = the one in ``code: {dir: path}``, if any.
             files: Small texts for its working directory, by name.
             tell: Called while a folder is sent.
+            key: The same for a submit that is repeated within a day: it is the job of the first time again.
         """
-        answer: JobAnswer = self._submit(spec, folder, files, tell, is_dry=False)
+        answer: JobAnswer = self._submit(spec, folder, files, tell, is_dry=False, key=key)
         return answer
 
     def preview(
@@ -132,12 +134,13 @@ class Client(Rest):
         tell: Tell | None,
         *,
         is_dry: bool,
+        key: str = "",
     ) -> Any:  # the answer, whose shape the caller knows
         text, beside = _text_of(spec)
         sent = named_folder(text, beside) if folder is None else Path(folder)
         code = "" if sent is None else folder_send(self, sent, tell)["manifest"]
         body, content_type = (text, "application/yaml") if not (files or code) else _form(text, files or {}, code)
-        return self.post("jobs", body, content_type=content_type, dry_run="true" if is_dry else None)
+        return self.post("jobs", body, content_type=content_type, key=key, dry_run="true" if is_dry else None)
 
 
 def place_after(piece: LogPiece) -> str:

@@ -15,7 +15,14 @@ class CommandError(Exception):
 
 
 class ServerRefused(CommandError):
-    """The server said no."""
+    """The server said no.
+
+    Attributes:
+        status: Of HTTP.
+        code: Short stable word of the problem, such as ``not_found``; empty where the answer has none.
+        detail: What is wrong, without the fields.
+        errors: An entry for each bad field.
+    """
 
     exit_status = 1
 
@@ -29,5 +36,6 @@ class ServerRefused(CommandError):
             lines.append(f"Request {problem['request_id']}.")
         super().__init__("\n".join(lines))
         self.status = status
+        self.code = str(problem.get("type") or "").removeprefix("urn:clusterweb:problem:")
         self.detail = lines[0]
         self.errors: list[Mapping[str, str]] = list(problem.get("errors", []))

@@ -9,15 +9,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPException
+from typing import Any
 
 from clusterweb.client.errors import CommandError, ServerRefused
 from clusterweb.client.rest import Rest
 from clusterweb.client.rows import SubmittedJob
 
 MOST_JOBS = 500  # that REST takes at once
+KEY_REUSED = "idempotency_key_reused"  # code of the answer that the key stored something else before
 MOST_BYTES = 1_900_000  # of one body, below the 2 MiB that REST takes
 # In YAML a marker at the begin of a line always ends a document, also within a text.
-_MARKER = re.compile(rb"^---(?=[ \t\r\n]|$)|^\.\.\.(?=[ \t\r]*$)", re.MULTILINE)
+_MARKER = re.compile(rb"^(---(?=[ \t\r\n]|$)|\.\.\.(?=[ \t\r]*$))", re.MULTILINE)
 _OF_JOB = re.compile(r"/specs/(\d+)(.*)", re.DOTALL)
 
 
@@ -44,6 +46,7 @@ class Progress:
         accepted: So many specs from the first on are stored.
         sent: So many specs from the first on were in a request; those after ``accepted`` were refused, or nobody knows.
         is_unknown: The last request got no answer: its jobs may be stored.
+        is_reused: The key of the last request stored other specs before; it stored nothing now.
         problem: Why it ended before the last spec; empty when it did not.
     """
 
@@ -51,12 +54,13 @@ class Progress:
     accepted: int = 0
     sent: int = 0
     is_unknown: bool = False
+    is_reused: bool = False
     problem: str = ""
     errors: list[SpecError] = field(default_factory=list)
 
 
 def split_specs(text: bytes) -> list[bytes]:
-    """Return the specs in a text: YAML documents, JSON objects a line each, or a JSON list; of one spec, the text."""
+    """Return the specs in a text: YAML documents, JSON objects a line each, or a JSON list; the text where none is."""
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > 1 and all(_is_object(line) for line in lines):
         return lines
@@ -67,31 +71,33 @@ def split_specs(text: bytes) -> list[bytes]:
             return [text]  # the server says what is wrong with it
     if text.lstrip().startswith(b"{"):
         return [text]
-    return [part for part in _MARKER.split(text) if _says_something(part)] or [text]
+    return _documents(text) or [text]
 
 
-def submit_many(client: Rest, specs: Sequence[bytes], *, key: str) -> Progress:
+def submit_many(client: Rest, specs: Sequence[bytes], *, key: str, so_far: Progress | None = None) -> Progress:
     """Submit specs in their order, in as few requests as REST takes, up to the first that is refused.
 
     Args:
         client: The account.
         specs: YAML or JSON, one job each.
         key: The same for a submit that is repeated: what it stored within a day is not stored again.
+        so_far: Written to from request to request, for who breaks this off by an exception, as Ctrl-C does.
     """
-    so_far = Progress()
+    so_far = Progress() if so_far is None else so_far
     for start, end in requests_of(specs):
         body = json.dumps({"specs": [spec.decode(errors="replace") for spec in specs[start:end]]}).encode()
         so_far.sent = end
         try:
-            answer = client.post("jobs/bulk", body, key=f"{key}-{start}")
+            jobs = _jobs_of(client.post("jobs/bulk", body, key=f"{key}-{start}"))
         except ServerRefused as error:
             so_far.problem, so_far.errors = error.detail, [_placed(one, start) for one in error.errors]
-            so_far.is_unknown = error.status >= 500 or error.status == 409  # 409: it is at it still
+            so_far.is_unknown = error.status >= 500 or error.code == "first_still_runs"
+            so_far.is_reused = error.code == KEY_REUSED
             return so_far
         except (CommandError, OSError, HTTPException) as error:
             so_far.problem, so_far.is_unknown = str(error) or type(error).__name__, True
             return so_far
-        so_far.jobs += answer["results"]
+        so_far.jobs += jobs
         so_far.accepted = end
     return so_far
 
@@ -106,6 +112,14 @@ def requests_of(specs: Sequence[bytes]) -> Iterator[tuple[int, int]]:
             start, size = place, 0
         size += own
     yield start, len(specs)
+
+
+def _jobs_of(answer: Any) -> list[SubmittedJob]:  # what json.loads gives
+    """Return the jobs of an answer. Raises CommandError: it is not one of Clusterweb."""
+    jobs = answer.get("results") if isinstance(answer, dict) else None
+    if not isinstance(jobs, list):
+        raise CommandError("The answer has no jobs in it. Does a proxy stand before Clusterweb?")
+    return jobs
 
 
 def _placed(error: Mapping[str, str], start: int) -> SpecError:
@@ -125,6 +139,22 @@ def _is_object(line: bytes) -> bool:
         return False
 
 
-def _says_something(part: bytes) -> bool:
-    """Return whether a document holds more than comments."""
-    return any(line.strip() and not line.lstrip().startswith(b"#") for line in part.splitlines())
+def _documents(text: bytes) -> list[bytes]:
+    """Return the YAML documents that hold more than comments; one by itself keeps the numbers of its lines."""
+    found, begin, opened_by = [], 0, b"..."
+    for match in [*_MARKER.finditer(text), None]:
+        end = len(text) if match is None else match.start()
+        if _says_something(text[begin:end], may_direct=opened_by != b"---"):
+            found.append((begin, end))
+        if match is not None:
+            begin, opened_by = match.end(), match[1]
+    if len(found) == 1:
+        [(begin, end)] = found
+        return [b"\n" * text.count(b"\n", 0, begin) + text[begin:end]]
+    return [text[begin:end] for begin, end in found]
+
+
+def _says_something(part: bytes, *, may_direct: bool) -> bool:
+    """Return whether a part holds more than comments and, where it may, directives of YAML such as ``%YAML 1.2``."""
+    lines = [line for line in part.splitlines() if line.strip() and not line.lstrip().startswith(b"#")]
+    return not all(may_direct and line.startswith(b"%") for line in lines)

@@ -127,7 +127,12 @@ class Rest:
         headers: Mapping[str, str] | None = None,
     ) -> Json:
         with self._open(method, path, query=query, body=body, headers=headers) as answer:
-            data = json.loads(answer.read() or b"null")
+            try:
+                data = json.loads(answer.read() or b"null")
+            except ValueError:
+                raise CommandError(
+                    f"{self.account.url} answers with something that is no JSON. Does a proxy stand before Clusterweb?"
+                ) from None
             if isinstance(data, dict) and (etag := answer.headers.get("ETag")):
                 data["etag"] = etag
             return data

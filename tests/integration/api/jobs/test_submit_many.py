@@ -1,8 +1,9 @@
 """``clusterweb submit`` of a file with many jobs: which are stored, which are not, and how it goes on."""
 
 import json
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from django.db.models import F
@@ -12,6 +13,8 @@ from clusterweb.client import many
 from clusterweb.client.errors import CommandError
 from clusterweb.client.many import split_specs
 from clusterweb.client.rest import Rest
+from scheduler.api.http.errors import FirstStillRuns
+from scheduler.core.model.errors import Conflict
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from tests.integration.api.conftest import World
@@ -47,7 +50,9 @@ def test_several_documents_are_as_many_jobs_by_one_request(
     assert [line.split()[2] for line in said.out.splitlines()] == names() == ["m-0", "m-1", "m-2"]
     assert posted == ["jobs/bulk"]
     numbers = [line.split()[0] for line in said.out.splitlines()]
-    assert said.err == f"3 of 3 are submitted, {numbers[0]} to {numbers[2]}.\n"
+    key, told = said.err.splitlines()
+    assert key.startswith("Its key, should it break off: ")
+    assert told == f"3 of 3 are submitted, {numbers[0]} to {numbers[2]}."
 
     assert main(["submit", "many.yaml", "-o", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -126,6 +131,119 @@ def test_without_an_answer_it_says_what_is_not_known(
     assert names() == ["m-0", "m-1", "m-2", "m-3"]
 
 
+def test_a_key_of_other_specs_stores_nothing_and_says_so(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was stored under it stays, and is not denied; to send the same once more would not help."""
+    Path("many.yaml").write_text(document("m-0") + document("m-1"))
+    assert main(["submit", "many.yaml", "--key", "k"]) == 0
+    Path("many.yaml").write_text(document("m-0") + document("m-2"))
+    capsys.readouterr()
+
+    assert main(["submit", "many.yaml", "--key", "k"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "Under this key, specs from 1 on were stored before, in another version.",
+        "Nothing new of specs 1 to 2 is stored.",
+        "Use another --key for new jobs, without the specs that are stored; clusterweb ls shows them.",
+    ]
+    assert names() == ["m-0", "m-1"]
+
+
+def test_one_job_has_its_key_too(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """A script that repeats its submit stores it once, with files too; another spec is refused."""
+    Path("one.yaml").write_text(document("m-0"))
+    for more in ([], ["--file", "train.py"]):
+        key = f"k {len(more)}"
+        assert [main(["submit", "one.yaml", "--key", key, *more]) for _ in range(2)] == [0, 0]
+        first, second = capsys.readouterr().out.splitlines()
+        assert first == second
+    assert names() == ["m-0", "m-0"]
+
+    Path("one.yaml").write_text(document("m-1"))
+    assert main(["submit", "one.yaml", "--key", "k 0"]) == 1
+    assert "With --key k 0 another spec was submitted before. Nothing new is stored." in capsys.readouterr().err
+    assert main(["submit", "one.yaml", "--key", "a\nb"]) == 2
+    assert names() == ["m-0", "m-0"]
+
+
+def test_a_text_that_holds_one_job_is_sent_as_that_job(shop: World) -> None:
+    """A list of one, and a document with a marker after it, from a file as from a folder."""
+    spec = {"apiVersion": "v1", "queue": "vision", "command": ["true"]}
+    Path("one.json").write_text(json.dumps([{**spec, "name": "m-list"}]))
+    Path("one.yaml").write_text(document("m-closed") + "---\n")
+    Path("folder").mkdir()
+    Path("folder/job.yaml").write_text("%YAML 1.2\n" + document("m-folder") + "---\n")
+
+    assert [main(["submit", name]) for name in ("one.json", "one.yaml", "folder")] == [0, 0, 0]
+    assert names() == ["m-list", "m-closed", "m-folder"]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_after_ctrl_c_it_says_how_far_it_came(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Within the request with this number: with the key, which stood there before the first request."""
+    monkeypatch.setattr(many, "MOST_JOBS", 2)
+    Path("many.yaml").write_text("".join(document(f"m-{n}") for n in range(6)))
+    post, told = Rest.post, []
+
+    def interrupt(self: Rest, path: str, *a: Any, **k: Any) -> Any:
+        told.append(capsys.readouterr().err)
+        if len(told) == number + 1:
+            raise KeyboardInterrupt
+        return post(self, path, *a, **k)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Rest, "post", interrupt)
+        assert main(["submit", "many.yaml"]) == 130
+    said = capsys.readouterr()
+    key = told[0].removeprefix("Its key, should it break off: ").strip()
+    assert len(said.out.splitlines()) == 2 * number
+    assert said.err.startswith(f"Interrupted.\n{2 * number} of 6 are submitted")
+    assert f"Whether specs {2 * number + 1} to {2 * number + 2} got there is not known." in said.err
+    assert f"Not sent: specs {2 * number + 3} to 6." in said.err
+    assert f"clusterweb submit many.yaml --key {key}\n" in said.err
+    assert main(["submit", "many.yaml", "--key", key]) == 0
+    assert names() == [f"m-{n}" for n in range(6)]
+
+
+@pytest.mark.parametrize("page", [b"<html>Sign in</html>", b'{"ok": true}', b"[]"])
+def test_an_answer_of_something_else_is_none(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, page: bytes
+) -> None:
+    """A proxy answers 200 with its own page: what came of the request is not known."""
+    Path("many.yaml").write_text(document("m-0") + document("m-1"))
+
+    class Page(BytesIO):
+        headers: ClassVar[dict[str, str]] = {}
+
+    monkeypatch.setattr(Rest, "_open", lambda *a, **k: Page(page))
+    assert main(["submit", "many.yaml", "--key", "k"]) == 1
+    said = capsys.readouterr().err
+    assert "Does a proxy stand before Clusterweb?\n0 of 2 are submitted." in said
+    assert "Whether specs 1 to 2 got there is not known." in said
+    assert "clusterweb submit many.yaml --key k" in said
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (FirstStillRuns(), "Whether specs 1 to 2 got there is not known."),
+        (Conflict("A part of the folder was removed meanwhile."), "Nothing of specs 1 to 2 is stored."),
+    ],
+)
+def test_only_a_request_that_still_runs_may_have_stored_something(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
+    """Both are answered 409."""
+    Path("many.yaml").write_text(document("m-0") + document("m-1"))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("scheduler.api.jobs.actions.once", refuse)
+    assert main(["submit", "many.yaml"]) == 1
+    assert told in capsys.readouterr().err.splitlines()
+
+
 def test_arrays_are_listed(shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """With their jobs by state, newest first; -o json as by REST; who sees none is told so."""
     Path("array.yaml").write_text(SPEC + "array: 0-2\n")
@@ -177,6 +295,10 @@ def test_requests_are_as_few_as_jobs_and_bytes_allow(monkeypatch: pytest.MonkeyP
         (b'{\n"name": "a"}\n', [b'{\n"name": "a"}\n']),
         (b'{"n": 1}\n\n{"n": 2}', [b'{"n": 1}', b'{"n": 2}']),
         (b'[{"n": 1}, {"n": 2}]', [b'{"n": 1}', b'{"n": 2}']),
+        (b'[{"n": 1}]', [b'{"n": 1}']),
+        (b"# one\n--- \nname: a\n---\n", [b"\n \nname: a\n"]),
+        (b"%YAML 1.2\n---\nname: a\n...\n%YAML 1.2\n---\nname: b\n", [b"\nname: a\n", b"\nname: b\n"]),
+        (b"---\n%name: a\n---\nname: b\n", [b"\n%name: a\n", b"\nname: b\n"]),
         (b"", [b""]),
     ],
 )
