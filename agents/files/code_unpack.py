@@ -64,7 +64,7 @@ def code_unpack(shared_fd: int, root_fd: int, *, digest: str, says: Callable[[st
             if done - said >= SAID_EVERY_BYTES:
                 said = done
                 says(f"{size_shown(done)} of {total} unpacked")
-        # Whoever calls says next, for good, that the folder is whole: a power failure must leave no empty files in it.
+        # The caller writes next, for good, that the folder is whole: a power failure must leave no empty files in it.
         file_system_sync(root_fd)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
