@@ -44,7 +44,7 @@ class Progress:
     Attributes:
         jobs: Those that are stored, in their order.
         accepted: So many specs from the first on are stored.
-        sent: So many specs from the first on were in a request; those after ``accepted`` were refused, or it is not known.
+        sent: So many specs from the first on were in a request; those after ``accepted`` were refused or are not known.
         is_unknown: The last request got no answer: its jobs may be stored.
         is_reused: The key of the last request stored other specs before; it stored nothing now.
         problem: Why it ended before the last spec; empty when it did not.
