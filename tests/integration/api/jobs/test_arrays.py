@@ -106,7 +106,7 @@ def test_experiments_list_arrays_and_ask_no_more_for_more_of_them(world: World) 
 
     before, page = asked()
     assert f'href="/arrays/A-{first.number}">sweep</a>' in page
-    numbers = re.findall(r'<td class="num[^"]*">(\d+)</td>', page[page.index('id="arrays"') :])
+    numbers = re.findall(r'<td class="num" data-label="[^"]*">(\d+)</td>', page[page.index('id="arrays"') :])
     assert numbers[:5] == ["5", "4", "1", "0", "0"]
     submitted(world, array="0-1", name="other")
     after, page = asked()
