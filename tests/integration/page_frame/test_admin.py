@@ -68,6 +68,12 @@ def test_every_change_is_in_the_audit_list_with_its_request(ada: Client) -> None
     assert answer["X-Request-Id"] in page
 
 
+@pytest.mark.parametrize("kind", ["server_size", "server_mix", "template"])
+def test_every_kind_of_change_can_be_chosen(ada: Client, kind: str) -> None:
+    """A kind that is listed and is no choice cannot be searched for."""
+    assert f'value="{kind}"' in ada.get("/admin/audit").content.decode()
+
+
 def test_what_the_scheduler_does_is_not_in_the_audit_list(ada: Client) -> None:
     """Moves of jobs by rounds stand in the jobs' own events."""
     job_make(state="completed")  # type: ignore[arg-type]  # a state by its text
