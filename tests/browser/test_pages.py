@@ -86,7 +86,7 @@ def test_pages_read_without_javascript(browser: Browser, demo: Stack) -> None:
 
 
 def test_page_of_a_job_gets_other_parts_but_not_under_a_user(member: Watched, demo: Stack) -> None:
-    """A job that ends has other parts than one that waits: its page is loaded anew once nobody writes in it."""
+    """The page of a job that ends is loaded anew when no field of it is in use; the palette's last words are none."""
     client = demo.client("member")
     job = client.submit(name="followed", queue="vision", command=["python", "-S", "-c", "import time; time.sleep(2)"])
     page = member.open(f"/jobs/{job}")
@@ -101,8 +101,7 @@ def test_page_of_a_job_gets_other_parts_but_not_under_a_user(member: Watched, de
 
     assert page.evaluate("document.body.dataset.sameDocument") == "yes"
     assert page.get_by_role("combobox").input_value() == "rounds"
-    page.keyboard.press("Escape")
-    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")  # closes it with the words still in it
     page.evaluate("Live.refresh()")
     expect(page.locator("body[data-same-document]")).to_have_count(0)
     expect(page.locator("#job-plain")).to_be_visible()

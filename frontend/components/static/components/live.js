@@ -165,7 +165,7 @@ const Live = (() => {
   const inUse = () =>
     document.querySelector("dialog[open], main details[open]") !== null
     || document.activeElement.matches("input, textarea, select")
-    || [...document.querySelectorAll("input, textarea")].some((field) => field.value !== field.defaultValue || field.checked !== field.defaultChecked)
+    || [...document.querySelectorAll("main input, main textarea")].some((field) => field.value !== field.defaultValue || field.checked !== field.defaultChecked)
     || String(getSelection()) !== "";
 
   const fetchPage = async () => {
