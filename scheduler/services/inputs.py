@@ -8,6 +8,14 @@ from scheduler.core.spec.reading import is_storable, number_shown, shown
 REASON_CHARS = (3, 500)
 
 
+def reason_given(value: str) -> str:
+    """Return the reason that a user gave for a change, without blanks around it. Raises SpecInvalid."""
+    problems = Problems()
+    reason = problems.reason(value)
+    problems.refuse()
+    return reason
+
+
 class Problems:
     """Collects bad fields; ``refuse`` raises when there are any."""
 

@@ -20,7 +20,7 @@ from scheduler.models.server import ServerState
 from scheduler.notify import request_round, touch_cluster
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.events import event_record
-from scheduler.services.inputs import Problems
+from scheduler.services.inputs import Problems, reason_given
 from scheduler.services.permission import Doer, require_admin
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
@@ -121,7 +121,7 @@ def server_remove(*, actor: Doer, server: Server, reason: str, at: datetime) -> 
         Conflict: A job holds GPUs or memory of it, or it is neither drained nor lost nor silent since it was added.
     """
     require_admin(actor, "remove servers")
-    reason = _checked(reason)
+    reason = reason_given(reason)
     with transaction.atomic():
         server = _locked(server)
         if server.state == ServerState.UP:
@@ -169,7 +169,7 @@ def server_undrain(*, actor: Doer, server: Server, reason: str, at: datetime) ->
         Conflict: The server is not drained.
     """
     require_admin(actor, "offer servers again")
-    reason = _checked(reason)
+    reason = reason_given(reason)
     with transaction.atomic():
         server = _locked(server)
         if server.state != ServerState.DRAINING:
@@ -191,7 +191,7 @@ def server_size_confirm(*, actor: Doer, server: Server, size: Mapping[str, int],
         Conflict: The server does not claim this size.
     """
     require_admin(actor, "confirm the sizes of servers")
-    reason = _checked(reason)
+    reason = reason_given(reason)
     with transaction.atomic():
         server = _locked(server)
         if server.claimed_size is None or server.claimed_size != dict(size):
@@ -214,7 +214,7 @@ def server_mix_queues(*, actor: Doer, server: Server, allowed: bool, reason: str
         SpecInvalid: No reason was given.
     """
     require_admin(actor, "let queues mix on servers")
-    reason = _checked(reason)
+    reason = reason_given(reason)
     with transaction.atomic():
         server = _locked(server)
         if server.may_mix_queues != allowed:
@@ -277,14 +277,6 @@ def agent_config(
         "memory_bytes": memory_bytes,
         "warm_processes": warm_processes,
     }
-
-
-def _checked(reason: str) -> str:
-    """Return the reason without blanks around it. Raises SpecInvalid."""
-    problems = Problems()
-    reason = problems.reason(reason)
-    problems.refuse()
-    return reason
 
 
 def _locked(server: Server) -> Server:

@@ -13,7 +13,7 @@ from scheduler.core.round.config import SchedulerConfig
 from scheduler.models import Cluster, Event
 from scheduler.notify import request_round, touch_cluster
 from scheduler.services.events import event_record
-from scheduler.services.inputs import Problems
+from scheduler.services.inputs import reason_given
 from scheduler.services.permission import Doer, require_admin
 
 # What is chosen by name, each with its options.
@@ -66,9 +66,7 @@ def settings_change(
         Conflict: The settings changed since.
     """
     require_admin(actor, "change the settings of the scheduler")
-    problems = Problems()
-    reason = problems.reason(reason)
-    problems.refuse()
+    reason = reason_given(reason)
     cluster_row()
     with transaction.atomic():
         cluster = Cluster.objects.select_for_update().get(pk=1)

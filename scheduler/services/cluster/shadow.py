@@ -11,7 +11,7 @@ from scheduler.core.model.errors import Conflict, FieldError, SpecInvalid
 from scheduler.models import Shadow
 from scheduler.services.cluster.settings import CHOSEN, cluster_row, settings_checked, settings_of
 from scheduler.services.events import event_record
-from scheduler.services.inputs import Problems
+from scheduler.services.inputs import reason_given
 from scheduler.services.permission import Doer, require_admin
 from scheduler.simulator.study.variants import ARM_FIELDS
 
@@ -43,7 +43,7 @@ def shadow_choose(
         Conflict: The shadow changed since.
     """
     require_admin(actor, "choose a shadow policy")
-    reason = _reason(reason)
+    reason = reason_given(reason)
     unknown = [name for name in changes if name not in ARM_FIELDS]
     if unknown:
         detail = f"{unknown[0]} is not part of a shadow policy. Parts are {', '.join(ARM_FIELDS)}."
@@ -69,15 +69,7 @@ def shadow_end(*, actor: Doer, expected_version: int, at: datetime, reason: str)
         Conflict: The shadow changed since.
     """
     require_admin(actor, "end the shadow policy")
-    return _write(actor=actor, chosen={}, expected_version=expected_version, at=at, reason=_reason(reason))
-
-
-def _reason(text: str) -> str:
-    """Return the reason without blanks around it. Raises SpecInvalid."""
-    problems = Problems()
-    reason = problems.reason(text)
-    problems.refuse()
-    return reason
+    return _write(actor=actor, chosen={}, expected_version=expected_version, at=at, reason=reason_given(reason))
 
 
 def _write(*, actor: Doer, chosen: dict[str, Any], expected_version: int, at: datetime, reason: str) -> Shadow:

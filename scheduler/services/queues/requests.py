@@ -18,7 +18,7 @@ from scheduler.notify import touch_cluster, touch_queue
 from scheduler.selectors.queues.requests import may_answer
 from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.events import event_record
-from scheduler.services.inputs import Problems
+from scheduler.services.inputs import Problems, reason_given
 from scheduler.services.permission import actor_name
 from scheduler.services.queues.change import queue_access
 from scheduler.services.queues.quotas import MOST_GPUS, Move, Quota, queue_change_quota
@@ -135,9 +135,7 @@ def quota_request_refuse(*, actor: Actor, request: QuotaRequest, reason: str, at
         SpecInvalid: No reason.
         Conflict: The request is answered already.
     """
-    problems = Problems()
-    reason = problems.reason(reason)
-    problems.refuse()
+    reason = reason_given(reason)
     with transaction.atomic():
         return _answer(request, actor=actor, state=RequestState.REFUSED, reason=reason, at=at)
 
