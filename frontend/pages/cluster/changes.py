@@ -35,8 +35,8 @@ UNDRAIN_EFFECT = "Rounds may start jobs on it again."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What the form that asks why says; its button repeats the title."""
+class Question:
+    """What the form says that asks why; its button repeats the title."""
 
     title: str
     effect: str
@@ -89,9 +89,9 @@ def drain(request: HttpRequest, server_id: str) -> HttpResponseBase:
     row = server_detail(request.user, server_id)
     if not is_admin(request.user):
         raise NotAllowed("Only an admin may drain servers.")
-    asked = Asked(title=f"Drain {row['name']}", effect=drain_effect(row), is_danger=True)
+    question = Question(title=f"Drain {row['name']}", effect=drain_effect(row), is_danger=True)
     done = f"{row['name']} is draining. Nothing new starts on it."
-    return _asked(request, row, asked, server_drain, done)
+    return _asked(request, row, question, server_drain, done)
 
 
 @page
@@ -101,12 +101,12 @@ def undrain(request: HttpRequest, server_id: str) -> HttpResponseBase:
     row = server_detail(request.user, server_id)
     if not is_admin(request.user):
         raise NotAllowed("Only an admin may offer servers again.")
-    asked = Asked(title=f"Offer {row['name']} again", effect=UNDRAIN_EFFECT, is_danger=False)
-    return _asked(request, row, asked, server_undrain, f"{row['name']} is offered again from the next round.")
+    question = Question(title=f"Offer {row['name']} again", effect=UNDRAIN_EFFECT, is_danger=False)
+    return _asked(request, row, question, server_undrain, f"{row['name']} is offered again from the next round.")
 
 
 def _asked(
-    request: HttpRequest, row: ServerDetailRow, asked: Asked, act: Callable[..., Server], done: str
+    request: HttpRequest, row: ServerDetailRow, question: Question, act: Callable[..., Server], done: str
 ) -> HttpResponseBase:
     """Show the form that asks why; POST does it."""
     problem, typed = "", request.POST.get("reason", "")
@@ -120,7 +120,7 @@ def _asked(
         except Conflict as error:
             messages.error(request, str(error))
             return redirect("server", server_id=row["id"])
-    context = {"server": row, "asked": asked, "problem": problem, "typed": typed}
+    context = {"server": row, "question": question, "problem": problem, "typed": typed}
     return render(request, "cluster/asked.html", context, status=422 if problem else 200)
 
 
