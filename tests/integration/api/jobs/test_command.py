@@ -15,7 +15,6 @@ from pytest_django.live_server_helper import LiveServer
 
 from clusterweb.cli import files
 from clusterweb.cli.main import main
-from clusterweb.cli.text import duration, table
 from clusterweb.client import rows
 from scheduler.api.jobs.logs import LogRow
 from scheduler.core.model.lifecycle import JobState
@@ -367,18 +366,6 @@ def test_server_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatc
 def test_every_field_that_the_command_reads_is_sent(read: type, sent: type) -> None:
     """The command names fields again, since it may stand alone on a laptop; the server has each of them."""
     assert set(read.__annotations__) <= set(sent.__annotations__)
-
-
-def test_text_of_tables_and_times() -> None:
-    """Numbers stand to the right; times are said in two units at most."""
-    assert table(("A", "N"), [("x", 5), ("long", 10)]) == "A      N\nx      5\nlong  10"
-    assert [duration(s) for s in (59, 61, 3_600, 3_660, 180_000)] == [
-        "59 s",
-        "1 min 1 s",
-        "1 h",
-        "1 h 1 min",
-        "2 d 2 h",
-    ]
 
 
 def test_top_says_which_servers_are_simulated(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
