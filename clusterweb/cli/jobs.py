@@ -75,7 +75,7 @@ def _submit_many(given: Namespace, specs: Sequence[bytes]) -> int:
     require_no_folder(specs)
     client = Client()
     key, done, status = given.key or uuid.uuid4().hex, Progress(), 0
-    if not given.key:  # before the first request: who loses this process, and its last words, can go on all the same
+    if not given.key:  # before the first request: a process that is killed says nothing at its end
         print(f"Its key, should it break off: {key}", file=sys.stderr, flush=True)
     try:
         submit_many(client, specs, key=key, so_far=done)

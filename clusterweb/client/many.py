@@ -81,7 +81,7 @@ def submit_many(client: Rest, specs: Sequence[bytes], *, key: str, so_far: Progr
         client: The account.
         specs: YAML or JSON, one job each.
         key: The same for a submit that is repeated: what it stored within a day is not stored again.
-        so_far: Written to from request to request, for who breaks this off by an exception, as Ctrl-C does.
+        so_far: Written to from request to request: it is there when an exception, as of Ctrl-C, ends this.
     """
     so_far = Progress() if so_far is None else so_far
     for start, end in requests_of(specs):

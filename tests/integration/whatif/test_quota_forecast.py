@@ -176,7 +176,7 @@ def test_the_page_shows_consequences_without_saving_and_keeps_what_was_typed(vis
 
 
 def test_the_slider_ends_at_what_could_be_saved_and_the_limit_is_said(vision: Queue) -> None:
-    """With all from the queue beside it for a lead above both; only with what is left for those who may not take."""
+    """A lead above both queues may take all of the other one; a lead of one queue has what is left alone."""
     above, own = member_make(Queue.objects.get(name="org"), Role.LEAD), member_make(vision, Role.LEAD)
     Queue.objects.filter(name="speech").update(quota_gpus=3)
     pages = []
