@@ -168,9 +168,9 @@ def add_cluster(parser: CommandParser) -> None:
     group.add_argument(
         "--queues",
         choices=["one", "trace"],
-        default="one",
-        help="one queue for all jobs, or one for each queue of the trace with a quota in proportion to its GPU time "
-        "(default: one); a cluster file with queues decides instead",
+        default="trace",
+        help="one for each queue of the trace, with a quota in proportion to its GPU time, as on the what-if page; or "
+        "one for all jobs (default: trace); a cluster file with queues decides instead",
     )
 
 

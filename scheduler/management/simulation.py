@@ -21,6 +21,8 @@ from scheduler.simulator.study.compare import Tell, compare
 from scheduler.simulator.study.study import Prepared, Result, Study, prepare, replay
 
 STDOUT = Path("-")
+# Quotas that the text names; the others are added up.
+QUOTAS_SHOWN = 10
 
 
 class Writer(Protocol):
@@ -90,7 +92,7 @@ def run_simulation(request: Request, *, out: Writer, notes: Writer) -> str:
         for result in results:
             notes.write(_checked(result))
     if request.json != STDOUT:
-        out.write(f"{describe(study, first)}\n\n{table(results)}\n")
+        out.write(f"{describe(study, first)}\n{_quotas(study, first)}\n{table(results)}\n")
     return "\n".join(filter(None, map(left_over, results)))
 
 
@@ -117,11 +119,27 @@ def _checked(result: Result) -> str:
 
 
 def describe(study: Study, prepared: Prepared) -> str:
-    """Return what was replayed in one line: ``1,200 jobs of trace.csv on 16 servers x (8 GPUs, ...), round 300 s``."""
+    """Return what was replayed in one line: ``60 jobs of t.csv on 16 servers x (...), 128 GPUs, ..., one queue``."""
     gpus = int(prepared.servers.num_gpus.sum())
     rounds = "rounds whenever something changes" if study.round_s is None else f"rounds of {study.round_s:g} s"
     jobs = f"{len(prepared.trace.jobs):,} jobs of {prepared.trace.source}"
-    return f"{jobs} on {prepared.cluster_text}, {gpus:,} GPUs, {rounds}"
+    count = len(prepared.queue_names)
+    source = "cluster file" if study.cluster.queues else "trace"
+    queues = "one queue" if count == 1 else f"{count:,} queues of the {source}"
+    return f"{jobs} on {prepared.cluster_text}, {gpus:,} GPUs, {rounds}, {queues}"
+
+
+def _quotas(study: Study, prepared: Prepared) -> str:
+    """Return the quotas of the trace's queues in a line, largest first; empty where no queue follows from it."""
+    quotas = prepared.queues.quota_gpus.tolist()
+    if study.cluster.queues or len(quotas) == 1:
+        return ""
+    largest = sorted(zip(quotas, prepared.queue_names, strict=True), key=lambda queue: -queue[0])
+    shown = [f"{name} {gpus:,}" for gpus, name in largest[:QUOTAS_SHOWN]]
+    if rest := largest[QUOTAS_SHOWN:]:
+        shown.append(f"{len(rest):,} more {sum(gpus for gpus, _ in rest):,}")
+    by = "by the GPU time of its jobs" if prepared.trace.quotas is None else "as generated"
+    return f"Quota of each queue in GPUs, {by}: {', '.join(shown)}. --queues one puts all jobs in one.\n"
 
 
 def setting(study: Study, prepared: Prepared) -> dict[str, object]:
@@ -135,6 +153,7 @@ def setting(study: Study, prepared: Prepared) -> dict[str, object]:
         "servers": len(prepared.servers),
         "gpus": int(prepared.servers.num_gpus.sum()),
         "queues": list(prepared.queue_names),
+        "quotas_gpus": prepared.queues.quota_gpus.tolist(),
         "round_s": study.round_s,
         "restart_s": study.restart_s,
         "leave_s": study.leave_s,

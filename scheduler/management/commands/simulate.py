@@ -145,7 +145,7 @@ def request_of(options: dict[str, Any]) -> Request:
         workload=workload,
         cluster=cluster_of(options),
         servers_of_trace=options["cluster"] is None and all(options[name] is None for name in SERVERS),
-        queues_of_trace=options["queues"] == "trace",
+        one_queue=options["queues"] == "one",
         round_s=options["round_s"],
         restart_s=options["restart_s"],
         leave_s=options["leave_s"],

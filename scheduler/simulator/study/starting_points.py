@@ -97,8 +97,6 @@ def ready(base: Mapping[str, Any], variant: Variant, *, seed: int) -> Readied:
         raise BadInput("There is no job to replay.")
     if base.get("queues"):
         queues, names = _queues(base["queues"])
-    elif len(trace.queues) == 1 and not variant.quotas:
-        queues, names = cut.queues_of([0]), trace.queues  # in a lone queue a quota would only keep its own jobs waiting
     else:
         queues, names = cut.queue_table(trace, cluster_gpus=int(servers.num_gpus.sum())), trace.queues
     trace = replace(trace, jobs=at_rate(trace.jobs, variant.load))

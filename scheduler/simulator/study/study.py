@@ -58,8 +58,8 @@ class Study:
         workload: The jobs.
         cluster: The servers and queues.
         servers_of_trace: Whether the servers that the trace names, where it does, stand in for those of the cluster.
-        queues_of_trace: Whether each queue of the trace is one here; else all jobs share one. Has no meaning where
-            the cluster has queues.
+        one_queue: Whether all jobs share one queue; else each queue of the trace is one here. Has no meaning where the
+            cluster has queues.
         round_s: Seconds between rounds; None for a round whenever something changes.
         restart_s: Seconds that every start after a job's first costs.
         leave_s: Seconds that a stopped job needs to leave its GPUs.
@@ -75,7 +75,7 @@ class Study:
     workload: Workload
     cluster: Cluster
     servers_of_trace: bool = False
-    queues_of_trace: bool = False
+    one_queue: bool = False
     round_s: float | None = 300.0
     restart_s: float = 0.0
     leave_s: float = 0.0
@@ -227,10 +227,10 @@ def _queued(study: Study, trace: Trace, cluster_gpus: int) -> tuple[Trace, Queue
             queue_table(specs, cluster_gpus=cluster_gpus),
             tuple(spec.name for spec in specs),
         )
-    if study.queues_of_trace:
-        return trace, cut.queue_table(trace, cluster_gpus=cluster_gpus), trace.queues
-    trace = replace(trace, jobs=[job if job.queue == 0 else replace(job, queue=0) for job in trace.jobs])
-    return trace, cut.queues_of([0]), ("all",)  # without a quota it borrows all GPUs
+    if study.one_queue:
+        jobs = [job if job.queue == 0 else replace(job, queue=0) for job in trace.jobs]
+        trace = replace(trace, jobs=jobs, queues=("all",), quotas=None)
+    return trace, cut.queue_table(trace, cluster_gpus=cluster_gpus), trace.queues
 
 
 def _shaped(trace: Trace, workload: Workload, cluster_gpus: int) -> Trace:

@@ -162,8 +162,11 @@ def _moment_s(text: str, starts_at: datetime | None, otherwise: float) -> float:
 def queue_table(trace: Trace, *, cluster_gpus: int) -> QueueTable:
     """Return one top queue for each of the trace's, with its quota, free to borrow the whole cluster.
 
-    Where the trace knows no quotas they are in proportion to the GPU time that the jobs of a queue ask for.
+    Where the trace knows no quotas they are in proportion to the GPU time that the jobs of a queue ask for. A lone
+    queue has none: a quota is never exceeded by a gang, so it would only keep the queue's own jobs waiting.
     """
+    if len(trace.queues) == 1:
+        return queues_of([0])
     shares = np.zeros(len(trace.queues))
     for job in trace.jobs:
         shares[job.queue] += job.num_gpus * job.run_s

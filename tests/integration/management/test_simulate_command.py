@@ -255,11 +255,44 @@ def test_servers_told_too_small_are_noticed(tmp_path: Path) -> None:
 
 
 def test_a_queue_for_each_of_the_trace() -> None:
-    """One queue by default, one for each name on demand."""
-    arguments = ("generate:philly?jobs=50&queues=3", "--policy", "fifo")
+    """By default one for each name with its quota, as on the what-if page; one for all on demand."""
+    arguments = ("generate:philly?jobs=100&queues=3&load=1.5", "--policy", "fifo")
+    found, in_one = figures(*arguments), figures(*arguments, "--queues", "one")
 
-    assert figures(*arguments)["queues"] == ["all"]
-    assert len(figures(*arguments, "--queues", "trace")["queues"]) == 3  # type: ignore[arg-type]  # a JSON list
+    assert found["queues"] == ["queue-0", "queue-1", "queue-2"]
+    assert sum(found["quotas_gpus"]) == 128  # type: ignore[call-overload]  # a JSON list
+    assert (in_one["queues"], in_one["quotas_gpus"]) == (["all"], [0])
+    assert found["plan_hash"] != in_one["plan_hash"]
+
+
+def test_the_answer_says_which_queues_it_used(tmp_path: Path) -> None:
+    """How many and where they come from; quotas largest first, many of them added up."""
+    trace, cluster = tmp_path / "t.csv", tmp_path / "cluster.json"
+    rows = [f"0,{1 + row // 11},60,team-{row}" for row in range(12)]
+    trace.write_text("\n".join(["arrival_s,num_gpus,run_s,queue", *rows]))
+    cluster.write_text(
+        json.dumps(
+            {
+                "servers": [{"gpus": 8, "cpus": 24, "memory_gb": 500}],
+                "queues": [{"name": f"team-{row}"} for row in range(12)],
+            }
+        )
+    )
+    arguments = (str(trace), "--policy", "fifo")
+    first, second, *_ = simulate(*arguments, "--servers", "2", "--gpus", "13").splitlines()
+
+    assert first.endswith("rounds of 300 s, 12 queues of the trace")
+    assert second == (
+        "Quota of each queue in GPUs, by the GPU time of its jobs: team-11 4, team-0 2, team-1 2, team-2 2, team-3 2, "
+        "team-4 2, team-5 2, team-6 2, team-7 2, team-8 2, 2 more 4. --queues one puts all jobs in one."
+    )
+    for more, says in (
+        (("--queues", "one"), "one queue"),
+        (("--cluster", str(cluster)), "12 queues of the cluster file"),
+    ):
+        first, second, *_ = simulate(*arguments, *more).splitlines()
+        assert first.endswith(f"rounds of 300 s, {says}")
+        assert second == ""
 
 
 def test_the_workload_is_cut_and_stretched() -> None:

@@ -34,7 +34,7 @@ def test_records_come_back_as_they_were_written(tmp_path: Path) -> None:
     with (tmp_path / "s.csv").open(newline="") as file:
         series = list(csv.DictReader(file))
     assert all(float(row["allocated_gpus"]) <= 16 for row in series)
-    assert "queue_all_gpus" in series[0]
+    assert "queue_default_gpus" in series[0]
 
 
 def test_a_job_that_never_started_has_empty_cells(tmp_path: Path) -> None:
@@ -90,9 +90,7 @@ def test_the_report_stands_alone_and_escapes_names(tmp_path: Path) -> None:
     rows = ["name,arrival_s,num_gpus,run_s,queue"] + [f'"{hostile}{i}",{i * 60},1,600,"{hostile}"' for i in range(30)]
     (tmp_path / "t.csv").write_text("\n".join(rows))
     report = tmp_path / "r.html"
-    simulate(
-        str(tmp_path / "t.csv"), "--compare", "fifo,srtf", "--workers", "1", "--queues", "trace", "--html", str(report)
-    )
+    simulate(str(tmp_path / "t.csv"), "--compare", "fifo,srtf", "--workers", "1", "--html", str(report))
     text = report.read_text()
     links = Links()
     links.feed(text)

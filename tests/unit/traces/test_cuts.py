@@ -126,6 +126,14 @@ def test_quotas_follow_the_work_of_the_queues() -> None:
     assert table.may_borrow.all()
 
 
+def test_a_lone_queue_has_no_quota() -> None:
+    """Whether the trace knows one or not: it may hold the whole cluster, and no gang is stepped over for its quota."""
+    for quotas in (None, (8,)):
+        table = queue_table(replace(trace(at(0)), quotas=quotas), cluster_gpus=8)
+
+        assert (table.quota_gpus.tolist(), table.may_borrow.tolist()) == ([0], [True])
+
+
 def test_quotas_that_are_known_are_kept_and_fill_the_cluster() -> None:
     """3, 1 and 1 of 5 on 8 GPUs: the remainder goes where most was cut off."""
     table = queue_table(replace(trace(at(0)), queues=("a", "b", "c"), quotas=(3, 1, 1)), cluster_gpus=8)
