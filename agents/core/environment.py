@@ -16,6 +16,7 @@ from agents.core.records import (
     Launch,
 )
 
+USER_NAME = "job"
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -71,6 +72,9 @@ def job_environment(
     threads = str(max(1, len(order.cpu_ids)))
     defaults = {
         "HOME": home_path,
+        # Users of queues have no account, and libraries ask for a name: torch with Triton at its first optimizer.
+        "LOGNAME": USER_NAME,
+        "USER": USER_NAME,
         "TMPDIR": tmp_path,
         "LANG": "C.UTF-8",
         "PYTHONUNBUFFERED": "1",

@@ -76,8 +76,9 @@ def answers(server: AgentServer, text: str, **order: object) -> dict[str, object
 
 
 WHO = """
-import json, os, resource
-print(json.dumps({"uid": os.getresuid(), "gid": os.getresgid(), "groups": os.getgroups(), "home": os.environ["HOME"],
+import getpass, json, os, resource
+print(json.dumps({"name": getpass.getuser(), "home": os.environ["HOME"],
+    "uid": os.getresuid(), "gid": os.getresgid(), "groups": os.getgroups(),
     "owner": os.stat(".").st_uid, "processes": resource.getrlimit(resource.RLIMIT_NPROC)[0],
     "privileges": [line for line in open("/proc/self/status") if line.startswith(("CapEff", "NoNewPrivs"))],
     "names": sorted(os.environ)}))
@@ -93,6 +94,7 @@ def test_job_is_nobody_but_its_queues_user(server: AgentServer, monkeypatch: pyt
     assert found["uid"] == found["gid"] == [UID, UID, UID]
     assert found["groups"] == []
     assert found["owner"] == UID
+    assert found["name"] == "job"  # it has no account, and torch with Triton asks for a name
     assert found["processes"] == 32_768
     assert found["privileges"] == ["CapEff:\t0000000000000000\n", "NoNewPrivs:\t1\n"]
     names = found["names"]
@@ -143,7 +145,7 @@ from agents.runtime import Run
 run = Run(total_steps=10_000, checkpoint_every_s=0.2)
 state = run.resume() or {"sum": 0}
 run.on_checkpoint(lambda: state)
-print("from", run.step, flush=True)
+sys.stdout.write(f"from {run.step}\\n")  # at once: print writes each word by itself
 for step in run.steps():
     time.sleep(0.01)
     state["sum"] += step
