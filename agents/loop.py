@@ -63,6 +63,7 @@ REMEDY = (
     "run the agent as a user of its own, or let other users run its Python and pass to its folders; "
     "JOB_USER=own has jobs run as root"
 )
+REMEDY_OF_GPUS = "run the agent as a user of its own, or leave JOB_USER=own out: each queue gets a user"
 
 
 def take_lock(state_dir: Path) -> int:
@@ -147,6 +148,9 @@ def profile_of(
     if problem and os.geteuid() == 0 and not config.own_user:
         refusal = f"its agent runs as root and cannot give jobs users of their own ({problem})"
         log.error("jobs_refused", extra={"problem": refusal, "remedy": REMEDY})
+    elif problem and os.geteuid() == 0 and probe.device_kind == "gpu" and config.confines and abi():
+        refusal = "jobs of root cannot use its GPUs: confined, they may not write what CUDA has to write in /proc"
+        log.error("jobs_refused", extra={"problem": refusal, "remedy": REMEDY_OF_GPUS})
     elif problem:
         log.warning("jobs_not_isolated", extra={"problem": problem})
     return ServerProfile(

@@ -46,12 +46,16 @@ def job_paths(*, readable: Iterable[object], writable: Iterable[object], closed:
     def opened(*roots: object) -> list[str]:
         return [path for root in roots for path in _beside(os.path.realpath(str(root)), shut)]
 
+    nvidia = glob.glob("/dev/nvidia*")
     ours = [os.path.realpath(path) for path in (*JOB_CODE, *python_folders())]
     told = {
         "readable": opened(*_SYSTEM, *readable) + ours,
         "configuration": opened(_CONFIGURATION),
         "configuration_of_root": opened(*_for_all(_CONFIGURATION)) if os.geteuid() == 0 else [],
-        "writable": opened(*_DEVICES, *glob.glob("/dev/nvidia*"), *writable),
+        "writable": opened(*_DEVICES, *nvidia, *writable),
+        # CUDA names its threads by /proc/<pid>/task/<tid>/comm, and does not start (error 304) where it may not. A rule
+        # cannot name the folders of processes that are still to come; who a file below belongs to still counts.
+        "rewritable": ["/proc"] if nvidia else [],
     }
     return {JOB_PATHS: json.dumps(told)}
 
@@ -77,6 +81,8 @@ def confinement_of(
         listed=(CODE_PATH,),  # a folder on the import path is listed before any of it is read
         readable=(*told["readable"], *configuration, *read),
         writable=(*told["writable"], *(() if uid is None else _TERMINALS), *own),
+        # Root owns /proc/sys, so as root this would be the whole machine: such a server takes no jobs (agents/loop.py).
+        rewritable=() if as_root else tuple(told["rewritable"]),
     )
 
 

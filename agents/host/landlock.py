@@ -61,12 +61,14 @@ class Confinement:
         listed: Folders whose names, and those of all below, can be listed, but not read.
         readable: Files and folders that can be read and run, with all below.
         writable: Files and folders, devices among them, that can be written as well, with all below.
+        rewritable: Folders whose files, with all below, can be written; nothing can be made or removed.
         ports: To which it may connect by TCP, where the kernel can tell; None for all.
     """
 
     listed: tuple[str, ...]
     readable: tuple[str, ...]
     writable: tuple[str, ...]
+    rewritable: tuple[str, ...] = ()
     ports: tuple[int, ...] | None = None
 
 
@@ -99,6 +101,7 @@ def confine(allowed: Confinement) -> None:
             (allowed.listed, _READ_DIR),
             (allowed.readable, _READ),
             (allowed.writable, handled),
+            (allowed.rewritable, _WRITE_FILE | _TRUNCATE),
         ):
             for path in paths:
                 _allow(ruleset, path, rights & handled)

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from errno import EACCES
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from agents.files.cache_owners import sweep_apart
 from agents.host.job_paths import JOB_PATHS, confine_to, confinement_of, job_paths
+from agents.host.job_users import FIRST_UID
 from agents.host.landlock import SIGNALS_ABI, Confinement, abi, confine
 from tests.support.agents.server import AgentServer, script, wanted
 
@@ -225,3 +227,32 @@ def test_job_of_root_reads_of_the_configuration_what_all_may(tmp_path: Path) -> 
 
     assert apart(partial(read, "/etc/passwd")) == "done"
     assert {apart(partial(read, f"/etc/{name}")) for name in ("shadow", "gshadow")} == {"PermissionError"}
+
+
+@pytest.mark.parametrize(
+    ("has_gpus", "as_root", "named"), [(True, False, "done"), (False, False, "PermissionError"), (True, True, "")]
+)
+def test_threads_can_be_named_where_cuda_has_to(
+    monkeypatch: pytest.MonkeyPatch, has_gpus: bool, as_root: bool, named: str
+) -> None:
+    """Also by what the job starts; nothing else of ``/proc`` opens, and nothing at all for root, who owns all of it."""
+    if as_root and os.geteuid() != 0:
+        pytest.skip("only root may be root")
+    monkeypatch.setattr("glob.glob", lambda pattern: ["/dev/nvidia0"] * has_gpus)
+    uid = None if as_root or os.geteuid() != 0 else FIRST_UID
+    allowed = confinement_of(job_paths(readable=(), writable=(), closed=()), own=(), read=(), uid=uid)
+    assert allowed is not None
+    parent = os.getpid()
+
+    def write(path: str) -> None:
+        if uid is not None:
+            os.setresuid(uid, uid, uid)
+        confine(allowed)
+        # As a program does that the job starts.
+        answer = apart(lambda: os.close(os.open(path.replace("self", str(os.getpid())), os.O_WRONLY | os.O_TRUNC)))
+        if answer != "done":
+            raise OSError(EACCES, answer)
+
+    places = ("/proc/self/task/self/comm", f"/proc/{parent}/mem", "/proc/sys/kernel/core_pattern")
+    answers = [apart(partial(write, place)) for place in places]
+    assert answers == [named or "PermissionError", "PermissionError", "PermissionError"]
