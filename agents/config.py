@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agents.protocol.errors import ConfigInvalid, Malformed
-from agents.protocol.fields import SERVER_ID, read_ints, read_opt_int, read_str
+from agents.protocol.fields import SERVER_ID, read_ints, read_opt_int, read_str, read_strings
 
 VERSION = "0.1.0"
 DEFAULT_CPU_SLOTS = 2
@@ -40,6 +40,7 @@ class AgentConfig:
         shared_dir: Holds ``attempts/`` and ``jobs/``; the web reads logs there.
         state_dir: Of this agent alone, on a local disk; holds the scratch of its jobs.
         cpu_slots: Offered where there is no GPU.
+        gpu_uuids: GPUs of the machine that this agent offers, where several agents share one; None for all.
         cpu_ids: Cores of the machine that jobs may be pinned to.
         memory_bytes: On offer.
         warm_processes: How many processes with torch imported wait for the next jobs.
@@ -62,6 +63,7 @@ class AgentConfig:
     memory_bytes: int
     address: str = LOOPBACK
     warm_processes: int = 0
+    gpu_uuids: tuple[str, ...] | None = None
     readable_dirs: tuple[str, ...] = ()
     writable_dirs: tuple[str, ...] = ()
     file: str = ""
@@ -121,6 +123,7 @@ def _read(data: dict[str, Any]) -> AgentConfig:
         cpu_ids=cpu_ids or tuple(sorted(os.sched_getaffinity(0))),
         memory_bytes=int(machine_memory_bytes() * OFFERED_MEMORY_FRAC) if memory_bytes is None else memory_bytes,
         warm_processes=read_opt_int(data, "warm_processes", high=64) or 0,
+        gpu_uuids=read_strings(data, "gpu_uuids", longest=80) if data.get("gpu_uuids") else None,
         address=read_str(data, "address", most=253) if data.get("address") else _address_towards(redis_url),
     )
 

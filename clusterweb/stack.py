@@ -188,11 +188,11 @@ def run(env: Env) -> int:
     embedded = os.environ.get("REDIS_IS_EMBEDDED") == "1"
     wanted = {
         "redis": embedded,
-        "agent": bool(agent_configurations(env)),
+        **{f"agent-{number}": number <= len(agent_configurations(env)) for number in (1, 2)},
         "simulated": any((env.var_dir / "agents").glob(SIMULATED)),
     }
     for name, command in parse_procfile((BASE_DIR / "Procfile").read_text()).processes.items():
-        if wanted.get(name.partition("-")[0], True):
+        if wanted.get(name, True):
             manager.add_process(name, command, env=dict(os.environ), cwd=str(BASE_DIR))
     threading.Thread(target=announce_when_ready, args=(env,), daemon=True).start()
     manager.loop()

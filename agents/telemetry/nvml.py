@@ -37,10 +37,12 @@ class NvmlGpus:
 
     @classmethod
     def find(cls, config: AgentConfig) -> "NvmlGpus | None":
-        """Return the GPUs, or None when there is no driver or no GPU."""
+        """Return the GPUs that this agent offers, or None when there is no driver or no GPU."""
         try:
             pynvml.nvmlInit()
             known = tuple(_identify(index) for index in range(pynvml.nvmlDeviceGetCount()))
+            if config.gpu_uuids:
+                known = tuple(device for device in known if device.uuid in config.gpu_uuids)
         except pynvml.NVMLError as error:
             log.info("no_gpus", extra={"server": config.server_id, "reason": str(error)})
             return None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from scheduler.management.demo import demo_servers, machine_gpus
 from tests.support.e2e.stack import RECORDS, Client, Stack, wait_for
 
 # Counts steps of a given length with the runtime and notes when each ended. A step keeps a core busy, or sleeps; while
@@ -114,7 +115,7 @@ def cluster(**environment: str) -> Iterator[Cluster]:
     with tempfile.TemporaryDirectory(prefix="clusterweb-runtime-") as directory:
         stack = Stack(Path(directory) / "var", LEASE_TTL_S="30", ROUND_S="10", **environment)
         try:
-            stack.start(within_s=180)
+            stack.start(within_s=180, servers=len(demo_servers(machine_gpus())))
             yield Cluster(stack, Path(tempfile.mkdtemp(dir=RECORDS.name)))
             stack.interrupt()
         finally:

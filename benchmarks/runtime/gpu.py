@@ -13,7 +13,7 @@ from tests.support.e2e.stack import wait_for
 
 TITLE = "On a GPU"
 WORKLOADS = ("lstm", "m5", "mobilenet", "resnet", "transformer")
-STEPS = 400
+STEPS = 2000
 GIB = 2.0**30
 
 
@@ -55,13 +55,15 @@ def _gpus(running: Cluster) -> list[dict[str, Any]]:
     return [gpu for server in servers for gpu in running.admin.get(f"/api/v1/servers/{server['id']}")["gpus"]]
 
 
-def _most(running: Cluster, key: str, while_true: Callable[[], bool]) -> float:
-    """Return the largest value that any GPU reports meanwhile."""
-    most = 0.0
+def _most(running: Cluster, while_true: Callable[[], bool]) -> tuple[float, float]:
+    """Return the largest utilization and the most memory, GiB, that any GPU reports meanwhile."""
+    busy, memory_bytes = 0.0, 0.0
     while while_true():
-        most = max([most, *(float(gpu[key] or 0.0) for gpu in _gpus(running))])
+        for gpu in _gpus(running):
+            busy = max(busy, float(gpu["utilization_frac"] or 0.0))
+            memory_bytes = max(memory_bytes, float(gpu["used_memory_bytes"] or 0.0))
         time.sleep(0.5)
-    return most
+    return busy, memory_bytes / GIB
 
 
 def _workloads(running: Cluster) -> list[Figure]:
@@ -69,19 +71,17 @@ def _workloads(running: Cluster) -> list[Figure]:
     found = []
     for kind in WORKLOADS:
         key = _submit(running, kind, steps=STEPS, name=kind)
-        busy = _most(
+        busy, memory_gib = _most(
             running,
-            "utilization_frac",
             lambda key=key: running.admin.job(key)["state"] not in ("completed", "failed"),  # type: ignore[misc]
         )
         state = running.admin.job(key)["state"]
-        log = running.admin.call("GET", f"/api/v1/jobs/{key}/logs").text
         found.append(
             Figure(
                 name=f"{kind}: trains on the GPU, seen by NVML",
-                target="completed on cuda:0, utilization above 0",
-                value=f"{state}, {'cuda' if 'cuda' in log else 'not on cuda'}, {busy:.0%} at most",
-                is_met=state == "completed" and "cuda" in log and busy > 0,
+                target="completed, utilization above 0",
+                value=f"{state}; at most {busy:.0%} busy and {memory_gib:.2f} GiB in use",
+                is_met=state == "completed" and busy > 0,
                 setting=f"{STEPS} mini-batches; {_gpus(running)[0]['model']}",
             )
         )

@@ -44,6 +44,11 @@ class Command(BaseCommand):
         parser.add_argument("--cpu-slots", type=int, help="slots to offer where there is no GPU")
         parser.add_argument("--cpu-ids", help="cores to use, such as 0,1,2 (default: all)")
         parser.add_argument(
+            "--gpu-uuids",
+            metavar="UUID,UUID",
+            help="GPUs to offer, where several agents share a machine; nvidia-smi -L lists them (default: all)",
+        )
+        parser.add_argument(
             "--warm-processes",
             type=int,
             default=2,
@@ -73,6 +78,7 @@ class Command(BaseCommand):
                 state_dir=str(options["state_dir"] or settings.VAR_DIR / "agents" / options["name"]),
                 cpu_slots=options["cpu_slots"],
                 cpu_ids=cpu_ids,
+                gpu_uuids=options["gpu_uuids"].split(",") if options["gpu_uuids"] else None,
                 memory_bytes=int(memory_gib * 2**30) if memory_gib else None,
                 warm_processes=options["warm_processes"],
             ),

@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,17 @@ from django.db import transaction
 
 from scheduler.core.spec.spec import JobSpec
 from scheduler.management.commands.add_server import write_private
-from scheduler.management.demo import JOBS, LAS_LIMIT_GPU_S, QUEUES, ROOT_QUEUE, SERVERS, USERS
+from scheduler.management.demo import (
+    CPU_SLOTS,
+    JOBS,
+    LAS_LIMIT_GPU_S,
+    QUEUES,
+    ROOT_QUEUE,
+    USERS,
+    DemoServer,
+    demo_servers,
+    machine_gpus,
+)
 from scheduler.management.virtual_ports import VirtualBell
 from scheduler.models import Cluster, Queue
 from scheduler.models.queue import Role
@@ -58,19 +69,21 @@ class Command(BaseCommand):
         at = ports.clock.now()
         with transaction.atomic():
             admin = get_user_model().objects.create_superuser("admin")
-            queues = create_queues(admin=admin, at=at)
+            servers = demo_servers(machine_gpus())
+            queues = create_queues(admin=admin, num_gpus=sum(server.num_gpus for server in servers), at=at)
             users = create_users(admin=admin, queues=queues, at=at)
-            create_servers(admin=admin, at=at)
+            create_servers(admin=admin, servers=servers, at=at)
             choose_policy(admin=admin, at=at)
             if not without_jobs:
-                submit_jobs(ports=ports, at=at)
+                submit_jobs(ports=ports, most_gpus=min(server.num_gpus for server in servers), at=at)
             write_private(path, {"url": url, "users": users})
 
 
-def create_queues(*, admin: Any, at: datetime) -> dict[str, Queue]:
-    """Create one root and the two teams' queues below it."""
-    root = queue_create(actor=admin, name=ROOT_QUEUE, parent=None, quota_gpus=sum(quota for _, quota in QUEUES), at=at)
-    return {name: queue_create(actor=admin, name=name, parent=root, quota_gpus=quota, at=at) for name, quota in QUEUES}
+def create_queues(*, admin: Any, num_gpus: int, at: datetime) -> dict[str, Queue]:
+    """Create one root and the two teams' queues below it, which share the GPUs."""
+    quota = max(1, num_gpus // len(QUEUES))
+    root = queue_create(actor=admin, name=ROOT_QUEUE, parent=None, quota_gpus=quota * len(QUEUES), at=at)
+    return {name: queue_create(actor=admin, name=name, parent=root, quota_gpus=quota, at=at) for name in QUEUES}
 
 
 def create_users(*, admin: Any, queues: dict[str, Queue], at: datetime) -> dict[str, dict[str, str]]:
@@ -90,24 +103,25 @@ def create_users(*, admin: Any, queues: dict[str, Queue], at: datetime) -> dict[
     return secrets_of
 
 
-def create_servers(*, admin: Any, at: datetime) -> None:
+def create_servers(*, admin: Any, servers: Sequence[DemoServer], at: datetime) -> None:
     """Register the servers of this machine and share its cores and memory out among them."""
     cores = sorted(os.sched_getaffinity(0))
-    each = max(1, len(cores) // len(SERVERS))
-    memory_bytes = int(psutil.virtual_memory().total * 0.8) // len(SERVERS)
-    for index, name in enumerate(SERVERS):
+    each = max(1, len(cores) // len(servers))
+    memory_bytes = int(psutil.virtual_memory().total * 0.8) // len(servers)
+    for index, demo in enumerate(servers):
         own = cores[index * each : (index + 1) * each] or cores[-1:]
-        server = server_register(actor=admin, name=name, rack="rack-1", may_mix_queues=True, at=at)
-        state_dir = settings.VAR_DIR / "agents" / name
+        server = server_register(actor=admin, name=demo.name, rack="rack-1", may_mix_queues=True, at=at)
+        state_dir = settings.VAR_DIR / "agents" / demo.name
         write_private(
-            Path(settings.VAR_DIR / "agents" / f"{name}.json"),
+            Path(settings.VAR_DIR / "agents" / f"{demo.name}.json"),
             agent_config(
                 server,
                 redis_url=settings.REDIS_URL,
                 shared_dir=str(settings.SHARED_DIR),
                 state_dir=str(state_dir),
-                cpu_slots=2,
+                cpu_slots=CPU_SLOTS,
                 cpu_ids=own,
+                gpu_uuids=list(demo.gpu_uuids) or None,
                 memory_bytes=memory_bytes,
             ),
         )
@@ -120,8 +134,8 @@ def choose_policy(*, admin: Any, at: datetime) -> None:
     settings_change(actor=admin, changes=changes, expected_version=version, at=at, reason="for the demo")
 
 
-def submit_jobs(*, ports: Ports, at: datetime) -> None:
-    """Submit the jobs in the name of their owners."""
+def submit_jobs(*, ports: Ports, most_gpus: int, at: datetime) -> None:
+    """Submit the jobs in the name of their owners; none asks for more GPUs than a server has."""
     for job in JOBS:
         spec = JobSpec.parse(
             {
@@ -129,7 +143,7 @@ def submit_jobs(*, ports: Ports, at: datetime) -> None:
                 "name": job.name,
                 "queue": job.queue,
                 "command": ["python", "-m", f"agents.workloads.{job.workload}", *job.arguments.split()],
-                "resources": {"gpus": job.gpus},
+                "resources": {"gpus": min(job.gpus, most_gpus)},
                 "labels": {"model": job.workload},
             }
         )

@@ -239,6 +239,7 @@ class AgentConfigFile(TypedDict):
     state_dir: str
     cpu_slots: int | None
     cpu_ids: list[int] | None
+    gpu_uuids: list[str] | None
     memory_bytes: int | None
     warm_processes: int
 
@@ -251,6 +252,7 @@ def agent_config(
     state_dir: str | Path,
     cpu_slots: int | None = None,
     cpu_ids: list[int] | None = None,
+    gpu_uuids: list[str] | None = None,
     memory_bytes: int | None = None,
     warm_processes: int = 0,
 ) -> AgentConfigFile:
@@ -262,6 +264,7 @@ def agent_config(
         redis_url: Broker as the server reaches it; ``redis://``, ``rediss://`` or ``unix://``.
         cpu_slots: Slots to offer where there is no GPU; None for the agent's default.
         cpu_ids: Logical CPUs to use; None for all.
+        gpu_uuids: GPUs to offer, where several agents share a machine; None for all.
         memory_bytes: Memory to offer; None for most of the machine's.
         warm_processes: Processes with torch imported that wait for the next jobs.
     """
@@ -274,6 +277,7 @@ def agent_config(
         "state_dir": str(state_dir),
         "cpu_slots": cpu_slots,
         "cpu_ids": cpu_ids,
+        "gpu_uuids": gpu_uuids,
         "memory_bytes": memory_bytes,
         "warm_processes": warm_processes,
     }

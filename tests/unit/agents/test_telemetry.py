@@ -1,6 +1,7 @@
 """What a server says of its devices: GPUs through a driver that misbehaves, CPU slots, the machine's load."""
 
 import threading
+from dataclasses import replace
 from typing import Any, Literal
 
 import pynvml
@@ -55,6 +56,14 @@ def test_gpus_are_measured(monkeypatch: pytest.MonkeyPatch, config: AgentConfig)
     assert (first.index, first.uuid, first.model, first.memory_bytes) == (0, "GPU-0", "NVIDIA A100", 40 << 30)
     assert (first.healthy, first.utilization_frac, first.temperature_c) == (True, 0.87, 61.0)
     assert (second.index, second.used_memory_bytes) == (1, 10 << 30)
+
+
+def test_only_the_agents_own_gpus_are_offered(monkeypatch: pytest.MonkeyPatch, config: AgentConfig) -> None:
+    """Two agents of one machine share its GPUs out; their indexes stay those of the driver."""
+    use(monkeypatch, FakeDriver(num_gpus=4))
+    devices = find_probe(replace(config, gpu_uuids=("GPU-1", "GPU-3"))).sample({})
+
+    assert [(device.index, device.uuid) for device in devices] == [(1, "GPU-1"), (3, "GPU-3")]
 
 
 def test_lost_gpu_is_reported_unhealthy_and_recovers(monkeypatch: pytest.MonkeyPatch, config: AgentConfig) -> None:
