@@ -1,4 +1,4 @@
-"""Updates many rows with different values, by one prepared statement for each set of columns."""
+"""Updates many rows with different values, by one statement for each set of columns."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -23,31 +23,48 @@ def rows_update(model: type[Model], changes: Iterable[RowChange]) -> None:
 
 def rows_update_if(model: type[Model], changes: Iterable[GuardedChange]) -> int:
     """Do what ``rows_update`` does for the rows that still are as they were read; return how many were."""
-    by_columns: dict[tuple[tuple[str, ...], tuple[str, ...]], list[tuple[Any, ...]]] = {}
+    by_columns: dict[tuple[tuple[str, ...], tuple[str, ...]], dict[Any, tuple[Any, ...]]] = {}
     for pk, was, columns in changes:
-        values = (*columns.values(), *was.values(), pk)
-        by_columns.setdefault((tuple(columns), tuple(was)), []).append(values)
-    quote = connection.ops.quote_name
+        of_rows = by_columns.setdefault((tuple(columns), tuple(was)), {})
+        of_rows[pk] = (*columns.values(), *was.values(), pk)
+    update = _by_arrays if connection.vendor == "postgresql" else _one_by_one
     found = 0
-    for (names, guards), rows in by_columns.items():
+    for (names, guards), of_rows in by_columns.items():
         # Any: the stubs do not know which kind of field a name is.
         fields: list[Any] = [*(model._meta.get_field(name) for name in (*names, *guards)), model._meta.pk]
-        equal = [f"{quote(field.column)} = %s" for field in fields]
-        assigned, where = ", ".join(equal[: len(names)]), " AND ".join(equal[len(names) :])
-        statement = f"UPDATE {quote(model._meta.db_table)} SET {assigned} WHERE {where}"  # noqa: S608  (our names)
+        rows = [
+            tuple(field.get_db_prep_save(_plain(value), connection) for field, value in zip(fields, row, strict=True))
+            for row in of_rows.values()
+        ]
         with connection.cursor() as cursor:
-            cursor.executemany(
-                statement,
-                [
-                    tuple(
-                        field.get_db_prep_save(_plain(value), connection)
-                        for field, value in zip(fields, row, strict=True)
-                    )
-                    for row in rows
-                ],
-            )
+            update(cursor, model, fields, len(names), rows)
             found += cursor.rowcount
     return found
+
+
+def _one_by_one(cursor: Any, model: type[Model], fields: list[Any], num_set: int, rows: list[tuple[Any, ...]]) -> None:
+    """Run one statement for each row; SQLite, which is no other server, asks nothing for it."""
+    quote = connection.ops.quote_name
+    equal = [f"{quote(field.column)} = %s" for field in fields]
+    assigned, where = ", ".join(equal[:num_set]), " AND ".join(equal[num_set:])
+    cursor.executemany(f"UPDATE {quote(model._meta.db_table)} SET {assigned} WHERE {where}", rows)  # noqa: S608  (our names)
+
+
+def _by_arrays(cursor: Any, model: type[Model], fields: list[Any], num_set: int, rows: list[tuple[Any, ...]]) -> None:
+    """Run one statement for all rows, with an array for each column: PostgreSQL parses and plans each statement.
+
+    Callers hold the rows locked: in which order they are written is the server's choice.
+    """
+    quote = connection.ops.quote_name
+    names = [f"v{number}" for number in range(len(fields))]
+    equal = [f"{quote(field.column)} = new.{name}" for field, name in zip(fields, names, strict=True)]
+    arrays = ", ".join(f"(%s)::{field.db_type(connection)}[]" for field in fields)
+    table = quote(model._meta.db_table)
+    cursor.execute(
+        f"UPDATE {table} SET {', '.join(equal[:num_set])} FROM UNNEST({arrays}) AS new({', '.join(names)})"  # noqa: S608  (our names)
+        f" WHERE {' AND '.join(f'{table}.{one}' for one in equal[num_set:])}",
+        [list(column) for column in zip(*rows, strict=True)],
+    )
 
 
 def _plain(value: Any) -> Any:
