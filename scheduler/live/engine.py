@@ -135,7 +135,7 @@ class Engine:
             self.steps.run("environments told", partial(self._take_environments, server_id, said, at=at), at=at)
         own = [attempt for attempt in taken.report.attempts if attempt.attempt_id in job_of]
         self.idle.take(own, job_of, now_s=now_s)
-        self.frames.measure({job_of[attempt.attempt_id]: job_values(attempt) for attempt in own})
+        self.frames.measure({job_of[attempt.attempt_id]: job_values(attempt) for attempt in own}, now_s=now_s)
         touch_cluster()
         if (applied.is_behind or applied.missing) and self.watch.may_resend(server_id, now_s=now_s):
             applied.tell.add(server_id)

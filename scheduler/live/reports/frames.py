@@ -21,6 +21,8 @@ EVERY_S = 0.5
 # In one frame; what is more follows with the next.
 ROWS_MOST = 200
 EVENTS_MOST = 20
+# Older values say nothing of a job now: it reports no longer, or has ended.
+MEASURED_S = 10.0
 
 FrameData = dict[str, Any]  # JSON of a frame
 
@@ -36,7 +38,7 @@ class Frames:
         self._sink = sink
         self._lock = threading.Lock()
         self._touched: set[str] = set()
-        self._measured: dict[str, JobValues] = {}
+        self._measured: dict[str, tuple[float, JobValues]] = {}  # by ULID: monotonic time of the report, its values
         # Names still to be sent, by group: jobs of a queue, and the group's own name for itself.
         self._pending: dict[str, set[str]] = defaultdict(set)
         self._sent_s: dict[str, float] = {}
@@ -49,10 +51,10 @@ class Frames:
             self._touched.update(names)
         self.changed.set()
 
-    def measure(self, measured: Mapping[str, JobValues]) -> None:
-        """Keep the newest measured values of jobs, by ULID; they go with the next frame of each."""
+    def measure(self, measured: Mapping[str, JobValues], *, now_s: float) -> None:
+        """Keep the newest measured values of jobs, by ULID; they go with the next frame of each, if one is due soon."""
         with self._lock:
-            self._measured.update(measured)
+            self._measured.update((pk, (now_s, values)) for pk, values in measured.items())
 
     def flush(self, *, now_s: float) -> float | None:
         """Send the frames that are due.
@@ -67,6 +69,7 @@ class Frames:
         with self._lock:
             touched, self._touched = self._touched, set()
         self._watched = self._sink.watched() if touched or self._pending else self._watched
+        self._forget(now_s=now_s)
         self._sort_out(touched)
         due = {group for group in self._pending if now_s - self._sent_s.get(group, -EVERY_S) >= EVERY_S}
         self._sent_s = {group: at for group, at in self._sent_s.items() if now_s - at < EVERY_S}
@@ -76,6 +79,15 @@ class Frames:
         if not self._pending:
             return None
         return max(0.0, min(self._sent_s.get(group, now_s) for group in self._pending) + EVERY_S - now_s)
+
+    def _forget(self, *, now_s: float) -> None:
+        """Drop measured values that no frame will carry, or else those of every job that ever ran would stay."""
+        with self._lock:
+            self._measured = {
+                pk: (at_s, values)
+                for pk, (at_s, values) in self._measured.items()
+                if now_s - at_s < MEASURED_S and self._is_watched(f"job.{pk}")
+            }
 
     def _sort_out(self, touched: set[str]) -> None:
         """Turn touched names into pending names of each group."""
@@ -141,7 +153,7 @@ class Frames:
         details = {}
         for job in jobs:
             with self._lock:
-                measured = self._measured.pop(job.pk, None)
+                _, measured = self._measured.pop(job.pk, (0.0, None))
             details[f"job.{job.pk}"] = {
                 "cpu_frac": measured["cpu_frac"] if measured else None,
                 "memory_bytes": measured["memory_bytes"] if measured else None,

@@ -20,7 +20,7 @@ class ServerWatch:
         missing: Attempt id to the time since which its server's reports lack it.
         unapplied: Server id to the time of the newest authentic report of it that we could not apply.
         sent: Server id to the time of the newest desired state sent.
-        rejected: Server id to the time of the newest event about its rejected reports.
+        rejected: Server or attempt id to the time of the newest event about its rejected reports, if that was lately.
     """
 
     heard: dict[str, float] = field(default_factory=dict)
@@ -45,11 +45,12 @@ class ServerWatch:
         """Return whether a message to a server may be repeated now."""
         return now_s - self.sent.get(server_id, -RESEND_AFTER_S) >= RESEND_AFTER_S
 
-    def may_tell_rejection(self, server_id: str, *, now_s: float) -> bool:
-        """Return whether a rejected report may become an event now, and remember it if so."""
-        if now_s - self.rejected.get(server_id, -REJECTION_EVENT_EVERY_S) < REJECTION_EVENT_EVERY_S:
+    def may_tell_rejection(self, reported_by: str, *, now_s: float) -> bool:
+        """Return whether what a server or attempt reported may become an event now, and remember it if so."""
+        lately = {one: at_s for one, at_s in self.rejected.items() if now_s - at_s < REJECTION_EVENT_EVERY_S}
+        if reported_by in lately:
             return False
-        self.rejected[server_id] = now_s
+        self.rejected = lately | {reported_by: now_s}
         return True
 
     def note_missing(self, attempt_ids: set[str], *, of: set[str], now_s: float) -> None:

@@ -15,7 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 from scheduler.broker import ChannelFrames, frame_message
 from scheduler.core.model.lifecycle import JobState
 from scheduler.live.reports import rollup
-from scheduler.live.reports.frames import EVERY_S, ROWS_MOST
+from scheduler.live.reports.frames import EVERY_S, MEASURED_S, ROWS_MOST
 from scheduler.live.reports.rollup import samples_roll_up
 from scheduler.models import Sample
 from tests.support.live.ports import START, SentFrame
@@ -105,6 +105,32 @@ def test_frames_of_a_job_go_to_its_queue_and_to_its_own_page(world: World) -> No
     assert of_job.data["cpu_frac"] == 0.75
     assert (of_job.data["servers"], of_job.data["attempt_number"]) == (["alpha"], 1)
     assert json.loads(json.dumps(of_job.data)) == of_job.data
+
+
+def test_values_measured_long_ago_go_with_no_frame(world: World) -> None:
+    """A page that opens later, and one of a job whose server is silent, show no old value as if it were of now."""
+    agent = world.server("alpha")
+    job = world.submit()
+    world.until_state(job, JobState.RUNNING)
+    agent.attempt_of(job.pk).extra = {"cpu_frac": 0.75}
+
+    def shown() -> float | None:
+        _touch(world, f"job.{job.pk}")
+        (frame,) = [frame for frame in _flush(world) if frame.kind == "job"]
+        cpu_frac: float | None = frame.data["cpu_frac"]
+        return cpu_frac
+
+    world.pass_time(1)
+    assert shown() == 0.75
+    world.pass_time(1)
+    world.clock.advance(MEASURED_S)
+    assert shown() is None
+    world.frames.groups = set()
+    world.pass_time(1)
+    _touch(world, f"job.{job.pk}")
+    _flush(world)
+    world.frames.groups = {f"job.{job.pk}"}
+    assert shown() is None
 
 
 def test_cluster_frame_names_no_job_and_no_queue(world: World) -> None:
