@@ -12,6 +12,7 @@ from agents.executor import NUDGE, Executor
 from agents.protocol.messages import DeviceReport
 from agents.protocol.ports import ProcessIdentity, SpawnRequest
 from tests.faults.network import Network
+from tests.faults.preparing.building import PYTHON, TAG, Builds
 from tests.faults.supervising import SimSupervisor
 from tests.faults.training import JobMarks, SharedFiles
 from tests.faults.virtual import HostClock, Trace, VirtualTime
@@ -53,6 +54,7 @@ class Machine:
         self.killed_handing_frac = 0.0  # of the starts with a secret
         self.device_kind: Literal["gpu", "cpu_slot"] = "cpu_slot"
         self.own: bytes | None = None
+        self.builds: Builds | None = None  # of Python environments; None where none are built
         self.supervisors: dict[int, SimSupervisor] = {}
         self._key, self._network = key, network
         self._pids = 100
@@ -76,6 +78,7 @@ class Machine:
             processes=SimProcesses(self),
             files=SimFiles(self),
             supervisor=lambda attempt_id: SpawnRequest(attempt_id=attempt_id, argv=(), env={}, cwd=""),
+            environments=self.builds.keeper() if self.builds else None,
         )
         self.trace.add("agent", self.name, "starts")
         self._guarded(self._first)
@@ -107,6 +110,8 @@ class Machine:
         self.is_disk_full = False
         self.killed_handing_frac = 0.0
         self.clock.wall_offset_s = 0.0
+        if self.builds:
+            self.builds.is_index_flaky = False
         self.start_agent()
 
     def _every(self, seconds: float, life: int, call: Callable[[], None]) -> None:
@@ -164,7 +169,9 @@ class Machine:
             num_cpus=2 * self.slots,
             memory_bytes=8 * self.slots * GIB,
             cpu_ids=tuple(range(2 * self.slots)),
-            journal_dir="",
+            journal_dir=str(self.builds.root) if self.builds else "",
+            python=PYTHON if self.builds else "",
+            environment_tag=TAG if self.builds else "",
         )
 
     # ------------------------------------------------------------------ processes and power
@@ -188,6 +195,8 @@ class Machine:
     def power_off(self) -> None:
         """End every process at once. The disk stays."""
         self.kill_agent()
+        if self.builds:
+            self.builds.power_off()
         for pid in sorted(self.supervisors):
             self.kill_supervisor(pid)
 

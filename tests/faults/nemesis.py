@@ -58,6 +58,10 @@ class Nemesis:
         self._every_s = self._rng.choice([3.0, 5.0, 8.0])
         self._message_fault_frac = self._rng.choice([0.1, 0.3, 0.6])
 
+    def also(self, *strikes: Callable[[], None]) -> None:
+        """Strike in these ways as well."""
+        self._strikes += strikes
+
     def start(self) -> None:
         """Begin to strike."""
         self._network.fault_frac = self._message_fault_frac

@@ -59,6 +59,8 @@ class Outcome:
 class FaultRun:
     """One run."""
 
+    drain_s = DRAIN_S
+
     def __init__(
         self, seed: int, *, strike_s: float = STRIKE_S, takes_turns: bool = False, names_secrets: bool = False
     ) -> None:
@@ -189,7 +191,7 @@ class FaultRun:
             self.time.run_until(self.time.now_s + 2 * ACT_EVERY_S * self._rngs["users"].random())
         self.nemesis.heal()
         healed_s = self.time.now_s
-        while self.time.now_s < healed_s + DRAIN_S:
+        while self.time.now_s < healed_s + self.drain_s:
             self.users.finish()
             self.time.run_until(self.time.now_s + 10.0)
             if self.time.now_s - healed_s >= SETTLED_S:

@@ -173,6 +173,10 @@ class SimSupervisor:
         if self._is_taken():
             self._handle(ev.ChildFailed(cause="launch_failed", detail="A later attempt of the job has begun."))
             return
+        assert self._launch is not None
+        if machine.builds and (missing := machine.builds.begins(self._launch)):
+            self._handle(ev.ChildFailed(cause="launch_failed", detail=missing))
+            return
         identity = machine.new_pid()
         self.trainer = Trainer(
             launch=self._launch,

@@ -1,6 +1,6 @@
 """Users of a run: submit, cancel, pause, resume, change settings, drain servers, and note what was acknowledged."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 
 from django.contrib.auth.models import User
@@ -32,6 +32,7 @@ class Workload:
 
     Attributes:
         acknowledged: Ids of jobs whose submission was answered with success.
+        more: Returns what the next job asks for beside the rest.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Workload:
         self._asked: dict[str, object] = {"memory": "1GiB"} if takes_turns else {}
         quotas = (("vision", 6),) if takes_turns else (("vision", 3), ("speech", 2), ("guests", 0))
         self.acknowledged: list[str] = []
+        self.more: Callable[[], Mapping[str, object]] = dict
         self._control, self._rng, self._trace = control, rng, trace
         self._admin: User = factories.user_make("admin", admin=True)
         self._env = {"SIM_KEY": {"secret": "sim"}} if names_secrets else {}
@@ -118,6 +120,7 @@ class Workload:
             "checkpoint": {"grace": "3s"},
             "retry": {"max": 2},
             "env": self._env,
+            **self.more(),
         }
         job = self._submit(data)
         self._trace.add("user", "submit", job.number, *command[1:])

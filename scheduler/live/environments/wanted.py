@@ -81,13 +81,12 @@ def _failed_end(*, at: datetime) -> None:
     """
     failed = ServerEnvironment.objects.filter(state=EnvironmentState.FAILED, is_wanted=True).order_by("pk")
     for row in failed.select_related("server", "environment"):
-        others = ServerEnvironment.objects.filter(environment=row.environment_id, is_wanted=True)
-        if others.exclude(state=EnvironmentState.FAILED).exists():
-            continue
-        # A clock that was years ahead when it failed must not have it wait for years.
+        # Also while others have it: they may be too small for a job. A clock that was years ahead when it failed must
+        # not have it wait for years.
         if abs(at - row.changed_at) >= tried_again_after(row):
             row.delete()
-        if row.is_passing:
+        others = ServerEnvironment.objects.filter(environment=row.environment_id, is_wanted=True)
+        if row.is_passing or others.exclude(state=EnvironmentState.FAILED).exists():
             continue
         jobs = Job.objects.filter(environment=row.environment_id, state=JobState.QUEUED).order_by("number")
         for_each(list(jobs.filter(attempts=None)), lambda job, row=row: _fail(job, row, at=at))  # type: ignore[misc]

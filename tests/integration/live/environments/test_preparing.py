@@ -110,6 +110,22 @@ def test_a_build_that_fails_ends_every_job_that_waits_for_it_with_the_words_of_u
     world.until_state(again, JobState.RUNNING)
 
 
+def test_the_one_server_that_is_large_enough_is_asked_again_while_a_smaller_one_has_it(world: World) -> None:
+    """Its index did not answer once; the small server keeps the environment for jobs of its own."""
+    _, small = server(world, "gpu-1")
+    first = submit(world)
+    world.until(lambda: bool(small.started))
+    small.finish()
+    world.until_state(first, JobState.RUNNING)
+    _, large = server(world, "gpu-2", slots=3)
+    wide = submit(world, gpus=3)
+    world.until(lambda: bool(large.started))
+    large.fail("error sending request for url", is_passing=True)
+    world.until(lambda: len(large.started) == 2)
+    large.finish()
+    world.until_state(wide, JobState.RUNNING)
+
+
 def test_a_job_that_has_run_outlives_a_build_that_fails(world: World) -> None:
     """Its server is gone, and the index does not answer the next one: it waits, and a later try succeeds."""
     _, first = server(world, "gpu-1")

@@ -1,0 +1,32 @@
+"""Runs under faults whose jobs need environments: none starts in half of one, and all of them come to an end."""
+
+import pytest
+
+from scheduler.models import Attempt, Job
+from tests.faults.preparing.preparing_run import prepared
+
+SHORT_SEED, SHORT_STRIKE_S = 1, 60.0
+SEEDS = range(2, 12)
+STRIKE_S = 150.0
+
+
+@pytest.mark.django_db
+def test_short_run_prepares_whoever_is_killed() -> None:
+    """As the long ones."""
+    outcome, _ = prepared(SHORT_SEED, strike_s=SHORT_STRIKE_S)
+    print(outcome)
+
+    assert outcome.faults["kill_builder"] >= 1
+    assert Attempt.objects.exclude(job__environment=None).exists()
+
+
+@pytest.mark.long
+@pytest.mark.django_db
+@pytest.mark.parametrize("seed", SEEDS)
+def test_seed_prepares_whoever_is_killed(seed: int) -> None:
+    """E1 to E3 hold all the way beside all other invariants, and after healing everything drains."""
+    outcome, _ = prepared(seed, strike_s=STRIKE_S)
+    print(outcome)
+
+    assert outcome.num_faults >= 20
+    assert Job.objects.exclude(environment=None).count() >= 5
