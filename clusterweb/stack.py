@@ -105,9 +105,7 @@ def prepare(env: Env) -> None:
 def load_week(env: Env) -> None:
     """Fill an empty database with the week of a simulated cluster. Raises EnvError."""
     command = [sys.executable, "manage.py", "load_week", "--url", base_url(env)]
-    # On its virtual clock the servers are heard once in half an hour.
-    environment = {**os.environ, "LEASE_TTL_S": "3600"}
-    if subprocess.run(command, cwd=BASE_DIR, env=environment).returncode != 0:  # noqa: S603  (own argv)
+    if subprocess.run(command, cwd=BASE_DIR).returncode != 0:  # noqa: S603  (own argv)
         raise EnvError("The week of the demonstration could not be made.")
     if not any((env.var_dir / "agents").glob(SIMULATED)):
         raise EnvError(f"VAR_DIR={str(env.var_dir)!r} holds another cluster: DEMO_WEEK=1 needs an empty folder.")

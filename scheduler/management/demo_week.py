@@ -1,4 +1,4 @@
-"""Simulates a week of a cluster in about two minutes, with the product's own scheduler on a virtual clock.
+"""Simulates a week of a cluster in about a minute of CPU time, with the product's own scheduler on a virtual clock.
 
 Philly-like jobs arrive, run on simulated servers, are preempted, fail, are cancelled. Services, rounds and reports are
 the product's, so every page shows what it would after a real week. No training is computed.
@@ -17,6 +17,8 @@ from scheduler.core.model.lifecycle import TERMINAL
 from scheduler.core.operations.failures import OWN, FailureClass
 from scheduler.core.spec.spec import JobSpec
 from scheduler.live.engine import Engine
+from scheduler.live.observed.fairness import Fairness
+from scheduler.live.reports.gpu_use import Use
 from scheduler.live.rounds.run_round import round_run
 from scheduler.management.virtual_ports import VirtualBell, virtual_ports
 from scheduler.models import Job
@@ -33,14 +35,15 @@ GPUS = SERVERS * GPUS_A_SERVER
 WEEK = timedelta(days=7)
 # Longest time between rounds; events ask for rounds of their own.
 MOST_STEP_S = 1_800.0
-# After so long every server reports, before only servers with news.
-HEARTBEAT_S = 300.0
+# After so long every server reports, before only servers with news, and the engine does what no event asks for, such as
+# samples. Queues are compared less often: that reads all jobs.
+HEARTBEAT_S, FAIRNESS_S = 900.0, 3_600.0
 SETTLE_S = 2.0
 SETTLE_TURNS = 6
 # One job in so many is cancelled by its owner, so long after its submission.
 CANCELLED_ONE_IN, CANCELLED_AFTER_S = 25, 5_400.0
 # The heat map of the last half hour has a cell for every 20 s, so all servers report more often then.
-FINE_S, FINE_STEP_S = 1_900.0, 15.0
+FINE_S, FINE_STEP_S, FINE_HEARTBEAT_S = 1_900.0, 19.0, 60.0
 # A search over learning rates starts so long before the end, to have ended by then.
 SEARCH_BEFORE_END_S, SEARCH_STEPS, SEARCH_STEPS_PER_S = 40 * 3_600.0, 60_000, 2.4
 # The first 2.4 days of the workload are skipped, so that the week ends on a working day with waiting jobs.
@@ -130,6 +133,13 @@ def search_of(*, queue: str) -> dict[str, Any]:
     }
 
 
+class _NoUse(Use):
+    """Notes nothing: reports are too far apart to tell how busy GPUs were; ``load_week`` writes it at the end."""
+
+    def take(self, job_id: str, *, second: int, gpu_frac: float | None) -> None:
+        """Do nothing."""
+
+
 class Week:
     """The cluster on its virtual clock."""
 
@@ -140,6 +150,8 @@ class Week:
         self._bell = VirtualBell()
         self._engine = Engine(self.ports)
         self.servers: list[SimulatedServer] = []
+        self._engine.telemetry.use, self._engine.fairness = _NoUse(), Fairness(every_s=FAIRNESS_S)
+        self._ticked_s = -HEARTBEAT_S  # when the engine last did what is due
         self._cancels: list[tuple[datetime, Job]] = []
         self._has_search = False
 
@@ -157,7 +169,7 @@ class Week:
         coming = [job for job in jobs if job.num_gpus <= GPUS_A_SERVER and job.arrival_s >= SKIPPED_S]
         begun, place, day = self.clock.now() - timedelta(seconds=SKIPPED_S), 0, 0
         try:
-            self._pass(1.0)
+            self._pass(1.0, is_fine=True)
             while self.clock.now() < until():
                 passed_s = (self.clock.now() - begun).total_seconds()
                 while place < len(coming) and coming[place].arrival_s <= passed_s:
@@ -179,6 +191,7 @@ class Week:
                 if self.clock.now().day != day:
                     day = self.clock.now().day
                     self._tells(f"  {self.clock.now():%A}: {place} jobs so far")
+            self._engine.tick()
         finally:
             use_bell(None)
 
@@ -210,8 +223,7 @@ class Week:
             if not self._hear():
                 return
             self.clock.advance(SETTLE_S)
-            self._work(SETTLE_S)
-            self._take()
+            self._work(SETTLE_S, all_report=False)
             if self._bell.trigger:
                 self._round(self._bell.trigger)
 
@@ -228,25 +240,24 @@ class Week:
         ]
         return any(news)
 
-    def _pass(self, seconds: float) -> None:
+    def _pass(self, seconds: float, *, is_fine: bool = False) -> None:
         self.clock.advance(seconds)
-        self._work(seconds)
-        self._take()
-        self._engine.tick()
+        silent_s = self.clock.mono_s() - self._ticked_s
+        self._work(seconds, all_report=is_fine or silent_s >= HEARTBEAT_S)
+        if silent_s >= (FINE_HEARTBEAT_S if is_fine else HEARTBEAT_S):
+            self._ticked_s = self.clock.mono_s()
+            self._engine.tick()
 
     def _pass_finely(self, seconds: float) -> None:
         """Let time pass in small steps, after each of which every server reports."""
         while seconds > 0:
             part_s = min(FINE_STEP_S, seconds)
-            for server in self.servers:
-                server.send()
-            self._pass(part_s)
+            self._pass(part_s, is_fine=True)
             seconds -= part_s
 
-    def _work(self, seconds: float) -> None:
+    def _work(self, seconds: float, *, all_report: bool) -> None:
         for server in self.servers:
-            if server.work(seconds) or seconds >= HEARTBEAT_S:
+            if server.work(seconds) or all_report:
                 server.send()
-
-    def _take(self) -> None:
-        self._engine.take(self._transport.receive_reports(self._engine.server_ids(), timeout_s=0))
+        if reports := self._transport.receive_reports((), timeout_s=0):
+            self._engine.take(reports)

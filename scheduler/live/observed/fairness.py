@@ -16,13 +16,14 @@ LEAST_JOBS = 3  # one job alone says little about a queue
 
 @dataclass(slots=True)
 class Fairness:
-    """The periodic check; ``checked_s`` is the monotonic time of the last one."""
+    """The check each ``every_s`` seconds; ``checked_s`` is the monotonic time of the last one."""
 
+    every_s: float = EVERY_S
     checked_s: float = -1e18
 
     def check(self, *, at: datetime, now_s: float) -> object:
         """Compare the mean finish-time fairness of each queue with ``FAIRNESS_LIMIT``; 0 looks at nothing."""
-        if not settings.FAIRNESS_LIMIT or now_s - self.checked_s < EVERY_S:
+        if not settings.FAIRNESS_LIMIT or now_s - self.checked_s < self.every_s:
             return NOT_DUE
         self.checked_s = now_s
         means = mean_rho_by_queue(Job.objects.all(), at, least_jobs=LEAST_JOBS)
