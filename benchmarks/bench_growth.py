@@ -1,4 +1,7 @@
-"""Measure how large a database is, and how fast its main queries are, over a year of a busy cluster."""
+"""Measure how large a database is, and how fast its main queries are, over a year of a busy cluster.
+
+The part ``memory`` asks what the scheduler's engine holds of jobs that have ended.
+"""
 
 import json
 import os
@@ -19,6 +22,7 @@ MARKS = (30, 60, 90, 180, 270, 365)
 FLAT_FROM = 60
 TARGET_GROWTH = 1.1  # of size, from day FLAT_FROM to the last
 REPEATS = 9
+ENDED_JOBS = 500
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -34,7 +38,13 @@ def year() -> dict[str, Any]:
         return _measured(folder, url, jobs_a_day=10_000)
 
 
-PARTS = {"small": small, "year": year}
+def memory() -> dict[str, Any]:
+    """Measure what the engine holds of each job that has ended: half a minute on a quiet machine."""
+    with tempfile.TemporaryDirectory(prefix="clusterweb-bench-") as folder:
+        return measured_apart("benchmarks.support.ended_jobs", folder, ENDED_JOBS=str(ENDED_JOBS))
+
+
+PARTS = {"small": small, "year": year, "memory": memory}
 
 
 def _measured(folder: str, url: str, *, jobs_a_day: int) -> dict[str, Any]:
