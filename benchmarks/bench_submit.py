@@ -4,6 +4,7 @@ import http.client
 import json
 import math
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
+import yaml
 
 from benchmarks.support.files import folder, known_folder, zip_out
 from benchmarks.support.postgres import postgres
@@ -30,6 +32,7 @@ JOBS = 40
 CLIENTS, SECONDS = 8, 8.0
 QUEUED = (0, 1_000, 10_000)
 BULK = 500  # jobs of one request
+MANY, TARGET_MANY_S = 1_000, 5.0  # jobs of one command
 TARGETS = {
     "sqlite": {"jobs_a_second": 60},
     "postgresql": {"jobs_a_second": 120},
@@ -95,6 +98,34 @@ def _loaded(**environment: str) -> dict[str, Any]:
             return {f"{queued:,} queued": _measured(stack, clients, queued) for queued in QUEUED}
         finally:
             stack.destroy()
+
+
+def many() -> dict[str, Any]:
+    """Submit many jobs by one command, from its start to its end."""
+    with tempfile.TemporaryDirectory(prefix="clusterweb-bench-") as directory:
+        stack = Stack(Path(directory) / "var", LEASE_TTL_S="30", LOST_GRACE_S="15")
+        file = Path(directory) / "many.yaml"
+        file.write_text("---\n".join(yaml.safe_dump(_spec(number)) for number in range(MANY)))
+        try:
+            stack.start()
+            client = stack.client("member")
+            environ = {**os.environ, "CLUSTERWEB_URL": stack.url, "CLUSTERWEB_TOKEN": client.token}
+            command = [sys.executable, "-m", "clusterweb.cli", "submit", str(file)]
+            before, began_s = _cpu_s(stack), time.perf_counter()
+            own_s = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)
+            took_s, cpu_s = time.perf_counter() - began_s, _cpu_s(stack) - before
+            ended_s = resource.getrusage(resource.RUSAGE_CHILDREN)
+            cpu_s["command"] = ended_s.ru_utime + ended_s.ru_stime - own_s.ru_utime - own_s.ru_stime
+            stored = client.get("/api/v1/jobs?search=train-&limit=1&count=true")["total"]
+        finally:
+            stack.destroy()
+    return {
+        "jobs": stored,
+        "took_s": round(took_s, 2),
+        "target_s": TARGET_MANY_S,
+        "cpu_s": {kind: round(value, 2) for kind, value in cpu_s.items()},
+    }
 
 
 def _tokens(stack: Stack) -> list[str]:
@@ -196,4 +227,4 @@ def _is_web(process: psutil.Process) -> bool:
     return any("uvicorn" in " ".join(one.cmdline()) for one in [process, *process.parents()[:1]])
 
 
-PARTS = {"start": start, "load": load, "folder": folder, "known_folder": known_folder, "zip": zip_out}
+PARTS = {"start": start, "load": load, "many": many, "folder": folder, "known_folder": known_folder, "zip": zip_out}
