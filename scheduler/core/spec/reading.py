@@ -7,6 +7,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TypeVar
 
 from scheduler.core.model.errors import FieldError
@@ -71,8 +72,19 @@ class FieldReader:
         if len(self.errors) < ERRORS:
             self.errors.append(FieldError(pointer=pointer, code=code, detail=detail))
 
-    def mapping(self, value: object, pointer: str, *, label: str, keys: Iterable[str] | None) -> Mapping[str, object]:
-        """Return a mapping with text keys; ``keys`` are the valid ones, None takes any."""
+    def mapping(
+        self,
+        value: object,
+        pointer: str,
+        *,
+        label: str,
+        keys: Iterable[str] | None,
+        elsewhere: Mapping[str, str] = MappingProxyType({}),
+    ) -> Mapping[str, object]:
+        """Return a mapping with text keys; ``keys`` are the valid ones, None takes any.
+
+        ``elsewhere`` says of keys that stand in a part of it which part that is.
+        """
         if value is None:
             return {}
         if not isinstance(value, Mapping):
@@ -84,7 +96,7 @@ class FieldReader:
             if isinstance(key, str) and (known is None or key in known):
                 kept[key] = item
             else:
-                self.bad(pointer + pointer_step(key), "unknown", _unknown(key, known, label))
+                self.bad(pointer + pointer_step(key), "unknown", _unknown(key, known, label, elsewhere))
         return kept
 
     def text(
@@ -198,10 +210,11 @@ class FieldReader:
             self.bad(pointer, "length", f"{label} may take at most {most} in all. It takes {taken} bytes.")
 
 
-def _unknown(key: object, known: list[str] | None, label: str) -> str:
+def _unknown(key: object, known: list[str] | None, label: str, elsewhere: Mapping[str, str]) -> str:
     """Return the sentence about an unknown key."""
     if known is None:
         return f"{quoted(key)} cannot be a key: keys are text."
-    near = difflib.get_close_matches(str(key)[:120], known, n=1, cutoff=0.6)
-    ending = f"Did you mean {near[0]!r}?" if near else f"The keys here are {', '.join(known)}."
+    near = difflib.get_close_matches(str(key)[:120], [*known, *elsewhere], n=1, cutoff=0.6)
+    found = f"{elsewhere[near[0]]}.{near[0]}" if near and near[0] in elsewhere else "".join(near)
+    ending = f"Did you mean {found!r}?" if near else f"The keys here are {', '.join(known)}."
     return f"{quoted(key)} is not a key of {label}. {ending}"

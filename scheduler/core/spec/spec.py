@@ -6,6 +6,7 @@ queue exist, is any server large enough) is checked by ``scheduler/services/jobs
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from scheduler.core.model.errors import FieldError, SpecInvalid
@@ -164,7 +165,8 @@ class JobSpec:
         if not isinstance(data, Mapping):
             reader.bad("", "type", f"A job is a mapping of keys to values, not {quoted(data)}.")
             return JobSpec(name="", queue="", command=()), reader.errors
-        return _read_job(reader, reader.mapping(data, "", label="a job", keys=KEYS)), reader.errors
+        read = reader.mapping(data, "", label="a job", keys=KEYS, elsewhere=_parts_of_keys())
+        return _read_job(reader, read), reader.errors
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON data with all defaults; ``parse`` gives the same spec back."""
@@ -228,6 +230,13 @@ def _read_job(reader: FieldReader, data: Mapping[str, object]) -> JobSpec:
         array=read_array(reader, data.get("array")),
         depends_on=read_depends_on(reader, data.get("depends_on")),
     )
+
+
+@lru_cache(maxsize=1)
+def _parts_of_keys() -> Mapping[str, str]:
+    """Return by key the part of a spec that it stands in, for those that are often written beside it."""
+    properties = job_spec_schema()["properties"]
+    return {key: part for part in ("schedule", "resources") for key in properties[part]["properties"]}
 
 
 def _read_version(reader: FieldReader, value: object) -> None:

@@ -200,7 +200,13 @@ def test_five_wrong_fields_give_five_entries() -> None:
         ({"apiVersion": None}, "/apiVersion", "required", None),
         ({"resources": [1]}, "/resources", "type", "resources must be a mapping of keys to values, not a list."),
         ({"image": "x"}, "/image", "unknown", None),
-        ({"prioritee": 3}, "/prioritee", "unknown", None),
+        (
+            {"priority": 3},
+            "/priority",
+            "unknown",
+            "'priority' is not a key of a job. Did you mean 'schedule.priority'?",
+        ),
+        ({"gpu": 2}, "/gpu", "unknown", "'gpu' is not a key of a job. Did you mean 'resources.gpus'?"),
         (
             {"resources": {"gpu": 2}},
             "/resources/gpu",
