@@ -114,7 +114,8 @@ def many() -> dict[str, Any]:
             before, began_s = _cpu_s(stack), time.perf_counter()
             own_s = resource.getrusage(resource.RUSAGE_CHILDREN)
             subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)
-            took_s, cpu_s = time.perf_counter() - began_s, _cpu_s(stack) - before
+            took_s = time.perf_counter() - began_s
+            cpu_s: dict[str, float] = dict(_cpu_s(stack) - before)
             ended_s = resource.getrusage(resource.RUSAGE_CHILDREN)
             cpu_s["command"] = ended_s.ru_utime + ended_s.ru_stime - own_s.ru_utime - own_s.ru_stime
             stored = client.get("/api/v1/jobs?search=train-&limit=1&count=true")["total"]
