@@ -144,7 +144,7 @@ def ls(given: Namespace) -> int:
     filters = {"state": given.state, "queue": given.queue, "owner": given.owner, "search": given.search}
     filters |= {"idle": "true" if given.idle else None}
     rows: list[JobLine] = Client().all("jobs", most=given.limit, **filters)
-    heads = ("JOB", "NAME", "QUEUE", "OWNER", "GPUS", "STATE", "STEP", "FOR", "WHY IT WAITS")
+    heads = ("JOB", "NAME", "QUEUE", "OWNER", "GPUS", "STATE", "STEP", "IN STATE", "WHY IT WAITS")
     cells = [
         (
             *(f"J-{job['number']}", job["name"], job["queue"], job["owner"], job["num_gpus"], job["phase"]),

@@ -37,7 +37,7 @@ def arrays(given: Namespace) -> int:
     if not 1 <= given.limit <= MOST_ROWS:
         raise CommandError(f"--limit is 1 to {MOST_ROWS}.")
     rows: list[Json] = Client().all("arrays", most=given.limit)
-    heads = ("ARRAY", "NAME", "QUEUE", "OWNER", "JOBS", "WAITING", "AT WORK", "COMPLETED", "FAILED", "CANCELLED", "FOR")
+    heads = ("ARRAY", "NAME", "QUEUE", "OWNER", "JOBS", "WAITING", "AT WORK", "COMPLETED", "FAILED", "CANCELLED", "AGE")
     cells = []
     for row in rows:
         counts = row["states"]

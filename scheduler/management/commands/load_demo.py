@@ -40,7 +40,8 @@ from scheduler.services.queues.create import queue_create
 from scheduler.services.queues.members import membership_set
 
 SCOPES = ["jobs:read", "jobs:write"]
-ADMIN_SCOPES = [*SCOPES, "queues:admin", "admin"]
+LEAD_SCOPES = [*SCOPES, "queues:admin", "whatif"]  # what docs/leads.md does by REST
+ADMIN_SCOPES = [*LEAD_SCOPES, "admin"]
 
 
 class Command(BaseCommand):
@@ -96,9 +97,8 @@ def create_users(*, admin: Any, queues: dict[str, Queue], at: datetime) -> dict[
         user.save()
         if demo.queue:
             membership_set(actor=admin, queue=queues[demo.queue], user=user, role=Role(demo.role), at=at)
-        _, token = token_create(
-            actor=user, name="demo", scopes=ADMIN_SCOPES if demo.admin else SCOPES, expires_at=None, at=at
-        )
+        scopes = ADMIN_SCOPES if demo.admin else LEAD_SCOPES if demo.role == Role.LEAD else SCOPES
+        _, token = token_create(actor=user, name="demo", scopes=scopes, expires_at=None, at=at)
         secrets_of[demo.name] = {"password": password, "token": token}
     return secrets_of
 

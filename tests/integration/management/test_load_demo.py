@@ -8,7 +8,7 @@ import pytest
 from django.core.management import call_command
 
 from scheduler.management import demo
-from scheduler.models import Job, Queue, Server
+from scheduler.models import ApiToken, Job, Queue, Server
 from tests.support.agents.driver import FakeDriver
 
 pytestmark = pytest.mark.django_db
@@ -20,6 +20,18 @@ def load(monkeypatch: pytest.MonkeyPatch, settings: Any, var_dir: Path, *, num_g
     monkeypatch.setattr(demo, "pynvml", FakeDriver(num_gpus=num_gpus))
     call_command("load_demo", url="http://127.0.0.1:8000")
     return [json.loads(path.read_text()) for path in sorted((var_dir / "agents").glob("server-*.json"))]
+
+
+def test_tokens_of_the_demo_do_what_the_documents_of_their_owner_show(
+    monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path
+) -> None:
+    """docs/leads.md asks for a forecast and changes a quota by REST."""
+    load(monkeypatch, settings, tmp_path, num_gpus=0)
+    scopes = dict(ApiToken.objects.values_list("user__username", "scopes"))
+
+    assert {"whatif", "queues:admin"} <= set(scopes["lead"])
+    assert "admin" not in scopes["lead"]
+    assert set(scopes["member"]) == set(scopes["outsider"]) == {"jobs:read", "jobs:write"}
 
 
 @pytest.mark.parametrize(
