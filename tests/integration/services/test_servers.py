@@ -76,6 +76,7 @@ def test_configuration_of_the_agent_holds_what_it_needs(admin: User) -> None:
         "state_dir": "/state",
         "cpu_slots": None,
         "cpu_ids": [0, 1],
+        "gpu_uuids": None,
         "memory_bytes": None,
         "warm_processes": 0,
     }
