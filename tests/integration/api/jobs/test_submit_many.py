@@ -254,7 +254,7 @@ def test_arrays_are_listed(shop: World, capsys: pytest.CaptureFixture[str], monk
 
     assert main(["arrays"]) == 0
     heads, row, *_ = capsys.readouterr().out.splitlines()
-    assert heads.split()[4:] == ["JOBS", "WAITING", "AT", "WORK", "COMPLETED", "FAILED", "CANCELLED", "FOR"]
+    assert heads.split()[4:] == ["JOBS", "WAITING", "AT", "WORK", "COMPLETED", "FAILED", "CANCELLED", "AGE"]
     assert row.split()[:9] == [key, "train", "vision", "mia", "3", "2", "0", "0", "1"]
     assert main(["arrays", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["states"] == {"failed": 1, "queued": 2}
