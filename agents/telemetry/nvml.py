@@ -37,12 +37,15 @@ class NvmlGpus:
 
     @classmethod
     def find(cls, config: AgentConfig) -> "NvmlGpus | None":
-        """Return the GPUs that this agent offers, or None when there is no driver or no GPU."""
+        """Return the GPUs that this agent offers, or None when there is no driver or no GPU.
+
+        One that it is to offer and that is not there is unhealthy, so that a wrong name does not offer CPU slots.
+        """
         try:
             pynvml.nvmlInit()
             known = tuple(_identify(index) for index in range(pynvml.nvmlDeviceGetCount()))
-            if config.gpu_uuids:
-                known = tuple(device for device in known if device.uuid in config.gpu_uuids)
+            if config.gpu_uuids is not None:
+                known = _offered(known, config.gpu_uuids)
         except pynvml.NVMLError as error:
             log.info("no_gpus", extra={"server": config.server_id, "reason": str(error)})
             return None
@@ -51,6 +54,19 @@ class NvmlGpus:
     def sample(self, usage: dict[int, float]) -> tuple[DeviceReport, ...]:
         """Return every GPU now."""
         return tuple(_measure(device) for device in self._known)
+
+
+def _offered(known: tuple[DeviceReport, ...], uuids: tuple[str, ...]) -> tuple[DeviceReport, ...]:
+    """Return the devices with these UUIDs; those that are not there have the indexes after the others."""
+    named = [device for device in known if device.uuid in uuids]
+    absent = [uuid for uuid in uuids if uuid not in {device.uuid for device in named}]
+    return (
+        *named,
+        *(
+            DeviceReport(index=len(known) + place, uuid=uuid, model="", memory_bytes=0, healthy=False)
+            for place, uuid in enumerate(absent)
+        ),
+    )
 
 
 def _identify(index: int) -> DeviceReport:

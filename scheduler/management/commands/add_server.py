@@ -61,6 +61,7 @@ class Command(BaseCommand):
         if path.exists():
             raise CommandError(f"{path} exists already. Choose another file: a key is never overwritten.")
         cpu_ids = [int(text) for text in options["cpu_ids"].split(",")] if options["cpu_ids"] else None
+        gpu_uuids = [text.strip() for text in options["gpu_uuids"].split(",")] if options["gpu_uuids"] else None
         memory_gib = options["memory_gib"]
         try:
             server = server_register(
@@ -78,7 +79,7 @@ class Command(BaseCommand):
                 state_dir=str(options["state_dir"] or settings.VAR_DIR / "agents" / options["name"]),
                 cpu_slots=options["cpu_slots"],
                 cpu_ids=cpu_ids,
-                gpu_uuids=options["gpu_uuids"].split(",") if options["gpu_uuids"] else None,
+                gpu_uuids=gpu_uuids,
                 memory_bytes=int(memory_gib * 2**30) if memory_gib else None,
                 warm_processes=options["warm_processes"],
             ),

@@ -21,7 +21,7 @@ def test_configuration_is_private_and_complete(tmp_path: Path) -> None:
         config=path,
         cpu_slots=2,
         cpu_ids="0,1",
-        gpu_uuids="GPU-2,GPU-3",
+        gpu_uuids="GPU-2, GPU-3",
         memory_gib=4.0,
         verbosity=0,
     )

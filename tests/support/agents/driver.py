@@ -35,6 +35,8 @@ class FakeDriver:
         """Return a handle, or fail as for a lost GPU."""
         if uuid in self.lost:
             raise pynvml.NVMLError_GpuIsLost()
+        if uuid not in {f"GPU-{index}" for index in range(self.num_gpus)}:
+            raise pynvml.NVMLError_NotFound()
         return uuid
 
     def nvmlDeviceGetUUID(self, handle: str) -> bytes:

@@ -66,6 +66,21 @@ def test_only_the_agents_own_gpus_are_offered(monkeypatch: pytest.MonkeyPatch, c
     assert [(device.index, device.uuid) for device in devices] == [(1, "GPU-1"), (3, "GPU-3")]
 
 
+def test_gpu_that_is_to_be_offered_and_is_not_there_is_unhealthy(
+    monkeypatch: pytest.MonkeyPatch, config: AgentConfig
+) -> None:
+    """Its jobs must not start on CPU slots in its place, also where none of the names is right."""
+    use(monkeypatch, FakeDriver(num_gpus=2))
+    probe = find_probe(replace(config, gpu_uuids=("GPU-1", "GPU-7")))
+    nothing = find_probe(replace(config, gpu_uuids=("GPU-8",)))
+
+    there, absent = probe.sample({})
+    assert (there.uuid, there.healthy) == ("GPU-1", True)
+    assert (absent.uuid, absent.index, absent.healthy) == ("GPU-7", 2, False)
+    assert "not found" in absent.health_reason.lower()
+    assert (nothing.device_kind, [device.healthy for device in nothing.sample({})]) == ("gpu", [False])
+
+
 def test_lost_gpu_is_reported_unhealthy_and_recovers(monkeypatch: pytest.MonkeyPatch, config: AgentConfig) -> None:
     """It stays in the report with the reason, and the others keep their indexes."""
     driver = use(monkeypatch, FakeDriver(num_gpus=2))
