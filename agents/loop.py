@@ -148,7 +148,7 @@ def profile_of(
     if problem and os.geteuid() == 0 and not config.own_user:
         refusal = f"its agent runs as root and cannot give jobs users of their own ({problem})"
         log.error("jobs_refused", extra={"problem": refusal, "remedy": REMEDY})
-    elif problem and os.geteuid() == 0 and probe.device_kind == "gpu" and config.confines and abi():
+    elif config.own_user and os.geteuid() == 0 and probe.device_kind == "gpu" and config.confines and abi():
         refusal = "jobs of root cannot use its GPUs: confined, they may not write what CUDA has to write in /proc"
         log.error("jobs_refused", extra={"problem": refusal, "remedy": REMEDY_OF_GPUS})
     elif problem:

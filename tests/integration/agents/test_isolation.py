@@ -17,7 +17,12 @@ import pytest
 from agents.host.identity import send_signal
 from agents.host.isolation import passage_of_jobs, trial
 from agents.host.job_users import FIRST_UID, is_free, own_folder
+from agents.host.landlock import abi
 from agents.host.launch_names import CODE_PATH
+from agents.loop import profile_of
+from agents.telemetry import find_probe, nvml
+from agents.telemetry.cpu import CpuSlots
+from tests.support.agents.driver import FakeDriver
 from tests.support.agents.server import AgentServer, marked, script, wait_for, wanted, warm_ready
 
 QUEUE = 7
@@ -257,6 +262,20 @@ def test_root_agent_that_can_give_no_users_takes_no_jobs(place: Path, monkeypatc
         assert "nothing may be mounted" in report.end_detail
     finally:
         server.end()
+
+
+@pytest.mark.skipif(not abi(), reason="JOBS OF ROOT WITH GPUS ARE NOT TESTED: this kernel has no Landlock")
+def test_confined_jobs_of_root_get_no_gpus(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA could not start in them; on CPU slots, or where nothing is confined, jobs run as root."""
+    config = replace(AgentServer(place).config, confines=True)
+    monkeypatch.setattr(nvml, "pynvml", FakeDriver(num_gpus=1))
+    gpus, slots = find_probe(config), CpuSlots.find(config)
+    of_gpus = profile_of(config, gpus, num_devices=1)
+
+    assert of_gpus.isolation == "refused"
+    assert "CUDA" in of_gpus.refusal
+    assert not profile_of(config, slots, num_devices=2).refusal
+    assert not profile_of(replace(config, confines=False), gpus, num_devices=1).refusal
 
 
 def test_admin_can_have_jobs_run_as_root(place: Path) -> None:
