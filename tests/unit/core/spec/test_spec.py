@@ -206,6 +206,12 @@ def test_five_wrong_fields_give_five_entries() -> None:
             "unknown",
             "'priority' is not a key of a job. Did you mean 'schedule.priority'?",
         ),
+        (
+            {"prioritee": 3},
+            "/prioritee",
+            "unknown",
+            "'prioritee' is not a key of a job. Did you mean 'schedule.priority'?",
+        ),
         ({"gpu": 2}, "/gpu", "unknown", "'gpu' is not a key of a job. Did you mean 'resources.gpus'?"),
         (
             {"resources": {"gpu": 2}},
