@@ -47,8 +47,9 @@ def test_torchrun_over_two_servers_goes_on_after_a_killed_rank(faulty: Stack, tm
     job = member.wait_state(job_id, "completed", "failed", within_s=240)
 
     logs = [member.get(f"/api/v1/jobs/{job_id}/logs?rank={rank}")["text"] for rank in (0, 1)]
+    print(*logs, sep="\n")  # in full: pytest cuts the message of an assertion
     attempts = {attempt["number"]: attempt for attempt in member.get(f"/api/v1/jobs/{job_id}/attempts")["results"]}
-    assert (job["state"], job["step"], len(attempts)) == ("completed", STEPS, 2), logs
+    assert (job["state"], job["step"], len(attempts)) == ("completed", STEPS, 2)
     assert sorted(len(seat["gpus"]) for seat in attempts[2]["servers"]) == [1, 2]
     assert attempts[1]["end_cause"] == "exit_code"
     assert attempts[2]["first_step"] > 0
