@@ -1,10 +1,14 @@
 """Many rows are written as by one update for each of them."""
 
+import os
+import subprocess
+import sys
 from datetime import timedelta
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
+from benchmarks.support.postgres import postgres, programs
 from scheduler.models import Job
 from scheduler.services.many_rows import RowChange, rows_update
 from tests.support.rows.factories import AT, job_make
@@ -36,3 +40,16 @@ def test_nothing_to_write_asks_nothing(django_assert_num_queries: DjangoAssertNu
     """No row, no statement."""
     with django_assert_num_queries(0):
         rows_update(Job, [])
+
+
+@pytest.mark.long
+@pytest.mark.skipif(programs() is None, reason="ROWS BY ARRAYS ARE NOT TESTED: no PostgreSQL here")
+def test_postgresql_writes_them_the_same_way(processes: None) -> None:
+    """By another statement; the tests above in a process of their own, as this one has its database already."""
+    with postgres() as url:
+        env = {name: value for name, value in os.environ.items() if name not in ("DJANGO_SETTINGS_MODULE", "VAR_DIR")}
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", "not postgresql", __file__]
+        done = subprocess.run(command, env=env | {"DATABASE_URL": url}, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "100%" in done.stdout
