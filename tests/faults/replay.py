@@ -1,6 +1,7 @@
-"""Repeats one run under faults, outside pytest: ``python -m tests.faults.replay SEED [SECONDS OF FAULTS] [turns]``.
+"""Repeats one run under faults, outside pytest: ``python -m tests.faults.replay SEED [SECONDS OF FAULTS] [WORDS]``.
 
-Prints what the run was, or the last lines of its trace and what was violated.
+The words are ``turns``, ``secrets`` and ``preparing``. Prints what the run was, or the last lines of its trace and
+what was violated.
 """
 
 import logging
@@ -9,6 +10,7 @@ import sys
 import tests.conftest  # noqa: F401  (a private state directory, and the settings)
 
 from django.test.runner import DiscoverRunner  # isort: skip
+from tests.faults.preparing.preparing_run import prepared  # isort: skip
 from tests.faults.run import STRIKE_S, FaultRun, clean_database  # isort: skip
 
 
@@ -18,7 +20,11 @@ def main(arguments: list[str]) -> int:
     seed, strike_s = int(arguments[0]), float(arguments[1]) if len(arguments) > 1 else STRIKE_S
     DiscoverRunner(verbosity=0, interactive=False).setup_databases()
     with clean_database():
-        print(FaultRun(seed, strike_s=strike_s, takes_turns="turns" in arguments).run())
+        if "preparing" in arguments:
+            print(prepared(seed, strike_s=strike_s))
+        else:
+            turns, secrets = "turns" in arguments, "secrets" in arguments
+            print(FaultRun(seed, strike_s=strike_s, takes_turns=turns, names_secrets=secrets).run())
     return 0
 
 

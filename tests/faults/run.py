@@ -72,7 +72,8 @@ class FaultRun:
             takes_turns: Whether jobs are parked for others.
             names_secrets: Whether jobs name a secret, and agents are killed while they hand it over.
         """
-        self.seed, self.strike_s, self.takes_turns = seed, strike_s, takes_turns
+        self.seed, self.strike_s = seed, strike_s
+        self.takes_turns, self.names_secrets = takes_turns, names_secrets
         # One generator for each part, so that a change in one does not reshuffle the others.
         parts = ("time", "network", "control", "users", "nemesis", "gap")
         self._rngs = {name: Random(f"{seed}-{name}") for name in parts}
@@ -108,7 +109,7 @@ class FaultRun:
             network=self.network,
         )
         self.checkers = Checkers(machines=self.machines, witness=self.witness)
-        self.control.check = self.control.statements.aside(self.checkers.always)
+        self.control.check = self.control.statements.aside(self.look)
         self.control.on_planned = self._world_moves_on
         self._is_between = False
 
@@ -157,6 +158,19 @@ class FaultRun:
             self.users.act()
         self._is_between = False
 
+    @property
+    def words(self) -> str:
+        """Return the words by which ``replay.py`` sets the same world up."""
+        return f"{' turns' if self.takes_turns else ''}{' secrets' if self.names_secrets else ''}"
+
+    def look(self) -> None:
+        """Check what holds after every step of a scheduler or a user."""
+        self.checkers.always()
+
+    def look_at_end(self) -> None:
+        """Check what holds when all jobs have ended."""
+        self.checkers.finished(self.users.acknowledged)
+
     def run(self) -> Outcome:
         """Run to the end. Raises Violation, with the way to repeat it."""
         try:
@@ -166,7 +180,7 @@ class FaultRun:
             lines = "\n".join(self.trace.lines[-60:])
             error.add_note(
                 f"{lines}\nRepeat with: .venv/bin/python -m tests.faults.replay {self.seed} {self.strike_s:g}"
-                f"{' turns' if self.takes_turns else ''}"
+                f"{self.words}"
             )
             raise
         return Outcome(
@@ -201,8 +215,8 @@ class FaultRun:
         else:
             raise Violation("J1", f"does not drain: {self.users.unfinished()}")
         self.time.run_until(self.time.now_s + 20.0)
-        self.checkers.always()
-        self.checkers.finished(self.users.acknowledged)
+        self.look()
+        self.look_at_end()
 
 
 @contextmanager

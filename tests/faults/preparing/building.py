@@ -18,7 +18,7 @@ from agents.environments.keeper import BuildSettings, Keeper
 from agents.environments.store import MADE, ORDER, STATE, EnvironmentStore, state_json
 from agents.protocol.environments import EnvironmentReport
 from agents.protocol.ports import SpawnRequest
-from tests.faults.virtual import Violation
+from tests.faults.virtual import Violation, VirtualTime
 
 if TYPE_CHECKING:
     from tests.faults.machine import Machine
@@ -40,6 +40,7 @@ class Builder:
     name: str
     folder: Path
     lock_fd: int
+    time: VirtualTime
     is_alive: bool = True
 
     def die(self) -> None:
@@ -56,7 +57,9 @@ class Builder:
 
     def say(self, name: str, report: EnvironmentReport) -> None:
         """Write how it stands, and end."""
-        (self.folder / name).write_text(json.dumps(state_json(report)))
+        path = self.folder / name
+        path.write_text(json.dumps(state_json(report)))
+        os.utime(path, (self.time.now_s, self.time.now_s))  # the least recently used leaves the cache first
         self.die()
 
 
@@ -65,7 +68,8 @@ class Builds:
     """Environments of one machine, and the processes that build them.
 
     Attributes:
-        keeper: The real one, made anew with each agent by ``new_agent``.
+        machine: Whose builds they are.
+        root: Its folder of the agent's state.
         builders: That were started and may live.
         is_index_flaky: Some builds find no index.
         in_use: Folders that attempts began in, by attempt.
@@ -101,7 +105,7 @@ class Builds:
             raise Violation("E2", f"{name} is built twice at once on {self.machine.name}")
         if self.machine.is_disk_full:
             raise OSError(errno.ENOSPC, "No space left on device")
-        builder = Builder(name, Path(request.cwd), os.dup(stdin))
+        builder = Builder(name, Path(request.cwd), os.dup(stdin), self.machine.time)
         self.builders = [one for one in self.builders if one.is_alive] + [builder]
         seconds = self.rng.uniform(*BUILD_S)
         self.machine.trace.add("builder", self.machine.name, name[:8], f"{seconds:.1f}")
@@ -127,6 +131,8 @@ class Builds:
         if self.machine.is_disk_full:
             builder.die()
             return
+        if not (builder.folder / ORDER).exists():
+            raise Violation("E2", f"{builder.name} was removed under its builder on {self.machine.name}")
         order = json.loads((builder.folder / ORDER).read_text())
         report = EnvironmentReport(digest=order["digest"], ask=order["ask"], state="failed", detail="no index answers")
         if self.is_index_flaky and self.rng.random() < LOST_INDEX_FRAC:

@@ -41,18 +41,11 @@ class PreparingRun(FaultRun):
             machine.builds = Builds(machine, folder, Random(f"{seed}-{machine.name}-builds"))
         self.users.more = self._requirements
         self.nemesis.also(self._kill_builder, self._kill_builder)
-        always, finished = self.checkers.always, self.checkers.finished
 
-        def look() -> None:
-            always()
-            self._look()
-
-        def look_at_end(acknowledged: list[str]) -> None:
-            finished(acknowledged)
-            self._look_at_end()
-
-        self.checkers.always, self.checkers.finished = look, look_at_end  # type: ignore[method-assign]
-        self.control.check = self.control.statements.aside(look)
+    @property
+    def words(self) -> str:
+        """As for every run."""
+        return f"{super().words} preparing"
 
     def run(self) -> Outcome:
         """Run to the end. Raises Violation."""
@@ -87,8 +80,9 @@ class PreparingRun(FaultRun):
             self.trace.fault("kill_builder", machine.name, builder.name[:8])
             builder.die()
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """E2, after every step of a scheduler or a user."""
+        super().look()
         for machine in self.machines:
             assert machine.builds is not None
             running = {
@@ -96,23 +90,16 @@ class PreparingRun(FaultRun):
             }
             machine.builds.check(running)
 
-    def _look_at_end(self) -> None:
+    def look_at_end(self) -> None:
         """E3, when all jobs have ended."""
+        super().look_at_end()
         for job in Job.objects.exclude(environment=None).order_by("number"):
             is_broken = any(UNKNOWN in text for text in job.environment.files.values())  # type: ignore[union-attr]
             failed = Event.objects.filter(job=job, new_state=JobState.FAILED, reason=EndCause.ENVIRONMENT).count()
             ran = Attempt.objects.filter(job=job).exists()
-            if (
-                is_broken
-                and job.state != JobState.CANCELLED
-                and (job.end_cause, failed, ran)
-                != (
-                    EndCause.ENVIRONMENT,
-                    1,
-                    False,
-                )
-            ):
-                raise Violation("E3", f"J-{job.number} cannot be built: {job.state}, {job.end_cause}, {failed}, {ran}")
+            end = (job.end_cause, failed, ran)
+            if is_broken and job.state != JobState.CANCELLED and end != (EndCause.ENVIRONMENT, 1, False):
+                raise Violation("E3", f"J-{job.number} cannot be built: {job.state}, {end}")
             if is_broken and failed and job.end_detail != SENTENCE:
                 raise Violation("E3", f"J-{job.number} ended with {job.end_detail!r}")
             if not is_broken and failed:
@@ -121,8 +108,7 @@ class PreparingRun(FaultRun):
                 raise Violation("E3", f"J-{job.number} never ran and was charged {job.attained_gpu_s}")
 
 
-def prepared(seed: int, *, strike_s: float) -> tuple[Outcome, PreparingRun]:
+def prepared(seed: int, *, strike_s: float) -> Outcome:
     """Make a run and run it in a folder of its own. Raises Violation."""
     with tempfile.TemporaryDirectory(prefix="clusterweb-preparing-") as folder:
-        run = PreparingRun(seed, root=Path(folder), strike_s=strike_s)
-        return run.run(), run
+        return PreparingRun(seed, root=Path(folder), strike_s=strike_s).run()

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from agents.environments import keeper, store
 from agents.environments.keeper import Keeper
 from agents.protocol.environments import EnvironmentReport
 from scheduler.live.rounds import snapshot
@@ -31,9 +33,15 @@ def call_half_an_environment_whole(patch: Patch) -> None:
 
 
 def remove_what_is_in_use(patch: Patch) -> None:
-    """The agent makes room in its cache whoever needs what it removes."""
+    """Environments that jobs run in or wait for leave a full cache like others."""
     real = Keeper._make_room
     patch.setattr(Keeper, "_make_room", lambda self, kept, *_: real(self, kept, (), ()))
+
+
+def build_without_locks(patch: Patch) -> None:
+    """The agent takes every unfinished folder for one whose builder was killed, and builds there again."""
+    patch.setattr(store, "is_locked", lambda _: False)
+    patch.setattr(keeper, "fcntl", SimpleNamespace(flock=lambda *_: None, LOCK_EX=0, LOCK_NB=0))
 
 
 def forget_the_mask(patch: Patch) -> None:
@@ -50,6 +58,7 @@ def blame_the_files(patch: Patch) -> None:
 DEFECTS: dict[Callable[[Patch], None], set[str]] = {
     call_half_an_environment_whole: {"E1"},
     remove_what_is_in_use: {"E2"},
+    build_without_locks: {"E2"},
     forget_the_mask: {"E1", "E3"},
     blame_the_files: {"E3"},
 }
