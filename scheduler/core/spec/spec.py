@@ -165,6 +165,10 @@ class JobSpec:
         if not isinstance(data, Mapping):
             reader.bad("", "type", f"A job is a mapping of keys to values, not {quoted(data)}.")
             return JobSpec(name="", queue="", command=()), reader.errors
+        if "kind" in data and "spec" in data:
+            detail = f"This is an object of Kubernetes, {quoted(data['kind'])}. `clusterweb import` makes a job of it."
+            reader.bad("/kind", "unknown", detail)  # alone: each of its keys is wrong here
+            return JobSpec(name="", queue="", command=()), reader.errors
         read = reader.mapping(data, "", label="a job", keys=KEYS, elsewhere=_parts_of_keys())
         return _read_job(reader, read), reader.errors
 

@@ -373,3 +373,13 @@ def test_any_data_is_read_or_refused_with_entries(data: object) -> None:
         entries = len(error.errors)
 
     assert entries >= 1
+
+
+def test_object_of_kubernetes_is_called_one_and_shown_the_way_in() -> None:
+    """Not seven keys that are no keys."""
+    manifest = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, "spec": {"template": {}}}
+    _, errors = JobSpec.read(manifest)
+
+    assert [(error.pointer, error.detail) for error in errors] == [
+        ("/kind", "This is an object of Kubernetes, 'Job'. `clusterweb import` makes a job of it.")
+    ]
