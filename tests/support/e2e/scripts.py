@@ -108,7 +108,7 @@ for step in numbers():
         file.write(f"{step} {rank} {size} {float(mean).hex()}\\n")
     if run is not None:
         run.report(loss=float(mean))
-dist.barrier()  # gloo aborts a rank whose neighbour closes while it still reads
+dist.barrier()  # torch asks for it: the first rank to leave may break one that still reads
 dist.destroy_process_group()
 """
 
