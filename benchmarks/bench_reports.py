@@ -15,7 +15,7 @@ import statistics
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -178,11 +178,12 @@ class Renewals:
         self.most_s = 0.0
         world.transport.send_desired = self._note
 
-    def _note(self, server_id: str, message: str) -> None:
+    def _note(self, messages: Mapping[str, str]) -> None:
         now_s, _ = self._watch.passed()
-        self.most_s = max(self.most_s, now_s - self._told_s.get(server_id, now_s))
-        self._told_s[server_id] = now_s
-        self._send(server_id, message)
+        for server_id in messages:
+            self.most_s = max(self.most_s, now_s - self._told_s.get(server_id, now_s))
+            self._told_s[server_id] = now_s
+        self._send(messages)
 
 
 def _lag(cluster: Cluster, servers: int) -> dict[str, Any]:

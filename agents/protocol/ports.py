@@ -35,8 +35,8 @@ class ReportTransport(Protocol):
 class Transport(ReportTransport, Protocol):
     """Messages between the scheduler and the agents. May lose, double, delay and reorder; never trusted."""
 
-    def send_desired(self, server_id: str, message: str) -> None:
-        """Hand a signed desired state to the queue of one server. Raises ConnectionError when there is no broker."""
+    def send_desired(self, messages: Mapping[str, str]) -> None:
+        """Hand signed desired states to the queues of servers. Raises ConnectionError when there is no broker."""
 
     def receive_reports(self, server_ids: Sequence[str], *, timeout_s: float) -> list[tuple[str, str]]:
         """Return ``(server_id, message)`` pairs that have arrived, oldest first; waits at most ``timeout_s``."""

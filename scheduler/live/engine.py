@@ -56,7 +56,7 @@ class Engine:
         self.fairness = Fairness()
         self.steps = Steps()
         self._environments: dict[str, tuple[EnvironmentReport, ...]] = {}  # as last taken from each server
-        self._checked_s = self._renewed_s = self._settled_s = -1e18
+        self._checked_s = self._renew_at_s = self._settled_s = -1e18
         self._listened_s = ports.clock.mono_s()  # up to which all reports have been taken
 
     def server_ids(self) -> list[str]:
@@ -185,11 +185,15 @@ class Engine:
 
     def _renew(self) -> object:
         """Renew the leases of the servers heard lately, each quarter of their life."""
-        now_s = self.ports.clock.mono_s()
-        if now_s - self._renewed_s < settings.LEASE_TTL_S / 4:
+        began_s = self.ports.clock.mono_s()
+        if began_s < self._renew_at_s:
             return NOT_DUE
-        self._renewed_s = now_s
-        self._tell(self._present(now_s=self._listened_s))
+        try:
+            self._tell(self._present(now_s=self._listened_s))
+        finally:
+            now_s = self.ports.clock.mono_s()
+            # Where it takes long, as much time is left for reports, or servers that wait to be heard never are.
+            self._renew_at_s = now_s + max(settings.LEASE_TTL_S / 4, now_s - began_s)
         return None
 
     def _present(self, *, now_s: float) -> set[str]:

@@ -38,9 +38,10 @@ class VirtualTransport:
         self._desired: dict[str, list[str]] = {}
         self._reports: list[tuple[str, str]] = []
 
-    def send_desired(self, server_id: str, message: str) -> None:
-        """Put a message on a server's queue."""
-        self._desired.setdefault(server_id, []).append(message)
+    def send_desired(self, messages: Mapping[str, str]) -> None:
+        """Put messages on the queues of servers."""
+        for server_id, message in messages.items():
+            self._desired.setdefault(server_id, []).append(message)
 
     def send_report(self, server_id: str, message: str) -> None:
         """Put a message on the list of reports."""

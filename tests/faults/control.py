@@ -1,6 +1,6 @@
 """The control plane of a run: one or two schedulers on one database, each of which may crash, stall and come back."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from random import Random
 
@@ -63,13 +63,14 @@ class CrashingNetwork:
     def __init__(self, scheduler: "SchedulerHost", network: Network) -> None:
         self._scheduler, self._network = scheduler, network
 
-    def send_desired(self, server_id: str, message: str) -> None:
-        """Send, or crash."""
+    def send_desired(self, messages: Mapping[str, str]) -> None:
+        """Send, or crash before any of the messages."""
         control = self._scheduler.control
-        if control.crash_frac and control.rng.random() < control.crash_frac:
-            control.trace.fault("crash_before_send", self._scheduler.name)
-            raise Crash
-        self._network.send_desired(server_id, message)
+        for server_id, message in messages.items():
+            if control.crash_frac and control.rng.random() < control.crash_frac:
+                control.trace.fault("crash_before_send", self._scheduler.name)
+                raise Crash
+            self._network.send_desired({server_id: message})
 
     def send_report(self, server_id: str, message: str) -> None:
         """Schedulers send no reports."""

@@ -1,7 +1,7 @@
 """The broker and the wires to it: messages get lost, doubled, late, out of order, cut, spoiled, replayed and forged."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Literal
 
@@ -43,9 +43,10 @@ class Network:
 
     # ------------------------------------------------------------------ ports
 
-    def send_desired(self, server_id: str, message: str) -> None:
-        """Carry a message to an agent. Raises ConnectionError when there is no broker."""
-        self._send("down", server_id, message)
+    def send_desired(self, messages: Mapping[str, str]) -> None:
+        """Carry messages to agents. Raises ConnectionError when there is no broker."""
+        for server_id, message in messages.items():
+            self._send("down", server_id, message)
 
     def send_report(self, server_id: str, message: str) -> None:
         """Carry a message to the scheduler. Raises ConnectionError when there is no broker."""

@@ -70,13 +70,6 @@ def desired_send(server_ids: Iterable[str], *, transport: Transport, at: datetim
     Raises the first failure when all servers have been tried.
     """
 
-    def send(orders: ServerOrders) -> None:
-        message = desired_message(orders, at=at)
-        try:
-            transport.send_desired(orders.server.pk, message)
-        except ConnectionError as error:
-            log.warning("desired_state_not_sent", extra={"server": orders.server.pk, "error": str(error)})
-
     def send_batch(ids: Sequence[str]) -> None:
         try:
             batch = orders_read(ids)
@@ -85,10 +78,25 @@ def desired_send(server_ids: Iterable[str], *, transport: Transport, at: datetim
                 raise
             for_each([[server_id] for server_id in ids], send_batch)  # one that cannot be read keeps back no other
         else:
-            for_each(batch, send)
+            _send(batch, transport=transport, at=at)
 
     ids = sorted(set(server_ids))
     for_each([ids[start : start + SERVERS_AT_ONCE] for start in range(0, len(ids), SERVERS_AT_ONCE)], send_batch)
+
+
+def _send(batch: Sequence[ServerOrders], *, transport: Transport, at: datetime) -> None:
+    messages: dict[str, str] = {}
+
+    def add(orders: ServerOrders) -> None:
+        messages[orders.server.pk] = desired_message(orders, at=at)
+
+    try:
+        for_each(batch, add)
+    finally:  # one that cannot be told keeps back no other
+        try:
+            transport.send_desired(messages)
+        except ConnectionError as error:
+            log.warning("desired_states_not_sent", extra={"servers": len(messages), "error": str(error)})
 
 
 @transaction.atomic

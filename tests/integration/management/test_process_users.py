@@ -144,7 +144,7 @@ def test_messages_go_their_way_with_these_users(broker: Broker, became: Any) -> 
     transport = RedisTransport()
     RedisBell().round_begins()
     arrived = transport.receive_reports([SERVER], timeout_s=1)
-    transport.send_desired(SERVER, "sealed")
+    transport.send_desired({SERVER: "sealed"})
 
     assert arrived == [(SERVER, "report")]
     assert transport.take_touched() == ["jobs"]

@@ -92,10 +92,11 @@ class MemoryTransport:
         if self.is_down:
             raise ConnectionError("broker is down")
 
-    def send_desired(self, server_id: str, message: str) -> None:
-        """Put a message on a server's queue."""
+    def send_desired(self, messages: Mapping[str, str]) -> None:
+        """Put messages on the queues of servers."""
         self._reach()
-        self.desired.setdefault(server_id, []).append(message)
+        for server_id, message in messages.items():
+            self.desired.setdefault(server_id, []).append(message)
 
     def send_report(self, server_id: str, message: str) -> None:
         """Put a message on a server's list."""

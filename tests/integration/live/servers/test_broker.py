@@ -154,10 +154,10 @@ def test_lists_of_another_type_hold_up_nobody(broker: redis.Redis) -> None:
         broker.set(key, "no list")
     transport.send_report(OTHER, "honest")
     taken = transport.receive_reports([SERVER, OTHER], timeout_s=1)
-    transport.send_desired(SERVER, "sealed")
+    transport.send_desired({SERVER: "sealed", OTHER: "sealed"})
 
     assert sorted(taken) == [(SERVER, TOO_LARGE), (OTHER, "honest")]
-    assert broker.llen(f"server.{SERVER}") == 1
+    assert [broker.llen(f"server.{server}") for server in (SERVER, OTHER)] == [1, 1]
 
 
 def test_what_a_server_leaves_elsewhere_is_bounded(broker: redis.Redis) -> None:
@@ -178,7 +178,7 @@ def test_celery_reads_a_desired_state_as_a_task(broker: redis.Redis, settings: L
     """The message that we lay into the queue is what kombu expects there."""
     transport = RedisTransport()
     for number in range(20):
-        transport.send_desired(SERVER, f"sealed {number}")
+        transport.send_desired({SERVER: f"sealed {number}"})
     bodies = []
     with Connection(celery_broker_url(settings.REDIS_URL)) as connection:  # type: ignore[no-untyped-call]
         queue = connection.SimpleQueue(f"server.{SERVER}")
@@ -264,7 +264,7 @@ def test_missing_broker_costs_milliseconds(settings: LazySettings, tmp_path: Pat
         bell.request_round("submit")
         bell.touch(["cluster"])
         with pytest.raises(ConnectionError):
-            RedisTransport().send_desired(SERVER, "sealed")
+            RedisTransport().send_desired({SERVER: "sealed"})
         took_s.append(time.monotonic() - started)
 
     assert min(took_s) < 1.0
