@@ -44,12 +44,14 @@ def _line(row: FileLine) -> tuple[str, str, str]:
 
 
 def get(given: Namespace) -> int:
-    """Download one file, or a folder as a zip, beside its name until it is whole."""
+    """Download one file, or a folder, several of both or all as a zip, beside its name until it is whole."""
     client = Client()
-    path = given.path.strip("/")
-    is_file = bool(path) and _is_file(client, given.job, path)
-    name = path.rpartition("/")[2] if is_file else f"{path.rpartition('/')[2] or given.job}.zip"
-    source = _pieces_of_file(client, given.job, path) if is_file else _pieces_of_zip(client, given.job, path)
+    paths = [path.strip("/") for path in given.path]
+    one = paths[0] if len(paths) == 1 else ""
+    is_file = bool(one) and _is_file(client, given.job, one)
+    of = one.rpartition("/")[2] or (f"{given.job}-selected" if len(paths) > 1 else given.job)
+    name = of if is_file else f"{of}.zip"
+    source = _pieces_of_file(client, given.job, one) if is_file else _pieces_of_zip(client, given.job, paths)
     if given.to == "-":
         for _, piece in source:
             sys.stdout.buffer.write(piece)
@@ -118,9 +120,9 @@ def _pieces_of_file(client: Client, job: str, path: str) -> Iterator[tuple[int, 
     raise CommandError(f"The connection was lost {_TRIES} times. {size(at)} of {size(length or 0)} arrived.")
 
 
-def _pieces_of_zip(client: Client, job: str, path: str) -> Iterator[tuple[int, bytes]]:
+def _pieces_of_zip(client: Client, job: str, paths: list[str]) -> Iterator[tuple[int, bytes]]:
     at = 0
-    with client.download(f"jobs/{job}/archive", path=path) as answer:
+    with client.download(f"jobs/{job}/archive", path=paths) as answer:
         try:
             while piece := answer.read(_PIECE_BYTES):
                 yield at, piece

@@ -149,7 +149,7 @@ class Rest:
         given = {name: value for name, value in (query or {}).items() if value not in (None, "")}
         url = f"{self.account.url}/api/v1/{urllib.parse.quote(path)}"
         if given:
-            url += "?" + urllib.parse.urlencode(given)
+            url += "?" + urllib.parse.urlencode(given, doseq=True)
         all_headers = {"Authorization": f"Bearer {self.account.token}", **(headers or {})}
         # The scheme was checked when the account was read.
         request = urllib.request.Request(url, data=body, headers=all_headers, method=method)  # noqa: S310

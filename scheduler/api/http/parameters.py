@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,6 +29,7 @@ class QueryParameter:
         parse: Makes the value out of text; raises ValueError with what would be right.
         default: Value when the parameter is absent.
         needed: Whether it may not be absent.
+        most_times: How often it may be given; above 1 its value is a tuple.
     """
 
     name: str
@@ -37,12 +38,20 @@ class QueryParameter:
     parse: Callable[[str], object]
     default: object = None
     needed: bool = False
+    most_times: int = 1
 
     def document(self) -> OpenApiParameter:
         """Return the parameter for the OpenAPI document."""
-        return OpenApiParameter(
-            name=self.name, description=self.description, type=dict(self.schema), required=self.needed
-        )
+        schema = dict(self.schema)
+        if self.most_times > 1:
+            schema = {"type": "array", "items": schema, "maxItems": self.most_times}
+        return OpenApiParameter(name=self.name, description=self.description, type=schema, required=self.needed)
+
+    def value(self, given: Sequence[str]) -> object:
+        """Return the value of what was given. Raises ValueError with what would be right."""
+        if len(given) > self.most_times:
+            raise ValueError(f"may be given {'once' if self.most_times == 1 else f'{self.most_times} times at most'}")
+        return self.parse(given[0]) if self.most_times == 1 else tuple(map(self.parse, given))
 
 
 def integer(
@@ -140,6 +149,11 @@ def text(name: str, description: str, *, most: int = MOST_TEXT) -> QueryParamete
     )
 
 
+def texts(name: str, description: str, *, most: int = MOST_TEXT, most_times: int) -> QueryParameter:
+    """Return free text of bounded length that may be given several times."""
+    return replace(text(name, description, most=most), most_times=most_times, default=())
+
+
 def reason() -> QueryParameter:
     """Return why something is changed by a method that takes no body; it may not be left out."""
     least, most = REASON_CHARS
@@ -184,13 +198,12 @@ def parse_parameters(query: QueryDict, known: Sequence[QueryParameter]) -> dict[
         if name not in by_name:
             may = f" Known here: {', '.join(sorted(by_name))}." if by_name else " None is known here."
             wrong.append(FieldError(pointer=f"?{name}", code="unknown", detail=f"{name} is no parameter.{may}"))
-        elif len(given) > 1:
-            wrong.append(FieldError(pointer=f"?{name}", code="repeated", detail=f"{name} may be given once."))
         else:
             try:
-                values[name] = by_name[name].parse(given[0])
+                values[name] = by_name[name].value(given)
             except ValueError as error:
-                wrong.append(FieldError(pointer=f"?{name}", code="invalid", detail=f"{name} {error}."))
+                code = "repeated" if len(given) > by_name[name].most_times else "invalid"
+                wrong.append(FieldError(pointer=f"?{name}", code=code, detail=f"{name} {error}."))
     if wrong:
         raise ParametersInvalid(wrong)
     return values

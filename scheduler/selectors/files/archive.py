@@ -5,14 +5,15 @@ pages show them, so no program that unpacks it meets a name that leads out of a 
 """
 
 import io
+import os
 import stat
 import time
 import zipfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 
 from scheduler.core.model.errors import NotFound
 from scheduler.models import Job
-from scheduler.selectors.files.names import path_shown
+from scheduler.selectors.files.names import path_parts, path_shown
 from scheduler.selectors.files.opening import JobFiles, job_files
 from scheduler.selectors.files.survey import Found, walk
 
@@ -20,6 +21,8 @@ PIECE_BYTES = 1024 * 1024
 # The list of names at the end of a zip is kept in memory until then, about 1 kB a file.
 MOST_FILES = 50_000
 MOST_TOLD = 1_000
+# They are the 8 kB that a proxy takes as an address, at about 40 characters each.
+MOST_PATHS = 200
 LEFT_OUT = "LEFT-OUT.txt"
 
 
@@ -41,36 +44,53 @@ class _Sink(io.RawIOBase):
         return b"".join(parts)
 
 
-def zip_pieces(job: Job, below: tuple[str, ...]) -> Generator[bytes, None, None]:
-    """Yield a zip of all files below a folder of a job, which may be running.
+def zip_choice(job: Job, paths: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return the files and folders that paths name, in order; all that the job wrote where there is no path.
 
-    Each file is as long as it was when its turn came. What could not be read is named in a text at the end of the
-    archive, also what goes away meanwhile.
+    Each stands there once, and none that lies in a folder that is chosen as well.
 
     Raises:
-        NotFound: There is no such folder, before the first piece.
+        NotFound: One of them cannot be read; the sentence says which, and why.
+    """
+    chosen: list[tuple[str, ...]] = []
+    with job_files(job) as files:
+        for parts in sorted({path_parts(path) for path in paths} or {()}):  # a folder comes right before what is in it
+            if files.is_folder(parts):
+                os.close(files.folder(parts))
+            else:
+                files.file(parts).close()
+            if not chosen or parts[: len(chosen[-1])] != chosen[-1]:
+                chosen.append(parts)
+    return chosen
+
+
+def zip_pieces(job: Job, chosen: list[tuple[str, ...]]) -> Generator[bytes, None, None]:
+    """Yield a zip of what ``zip_choice`` returned, of a job that may be running.
+
+    Names begin at the directory of the job; where one folder is all that is chosen, in that folder. Each file is as
+    long as it was when its turn came. What could not be read is named in a text at the end of the archive, also what
+    goes away meanwhile.
     """
     sink, left_out = _Sink(), list[str]()
 
-    def tell(path: str, why: str) -> None:
+    def tell(parts: tuple[str, ...], why: str) -> None:
         if len(left_out) < MOST_TOLD:
-            left_out.append(f"{path}: {why}")
+            left_out.append(f"{path_shown(parts)}: {why}")
 
     with job_files(job) as files, zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:
+        depth = len(chosen[0]) if len(chosen) == 1 and files.is_folder(chosen[0]) else 0
         packed = 0
-        for one in walk(files, below):
+        for one in _found(files, chosen, tell):
             if packed == MOST_FILES:
-                tell(path_shown(one.parts), f"it and all after it; a zip holds {MOST_FILES:,} files at most")
+                tell(one.parts, f"it and all after it; a zip holds {MOST_FILES:,} files at most")
                 break
             if one.kind == "file":
                 packed += 1
-                yield from _packed(files, one, archive, sink, len(below), tell)
+                yield from _packed(files, one, archive, sink, depth, tell)
             elif one.kind != "folder":
-                tell(path_shown(one.parts), "it is a link" if one.kind == "link" else "it is no regular file")
+                tell(one.parts, "it is a link" if one.kind == "link" else "it is no regular file")
             elif one.closed:
-                tell(
-                    path_shown(one.parts), "not all of the folder: it cannot be opened, lies too deep, or is too large"
-                )
+                tell(one.parts, "not all of the folder: it cannot be opened, lies too deep, or is too large")
         if left_out:
             name = LEFT_OUT
             while name in archive.NameToInfo:
@@ -79,19 +99,29 @@ def zip_pieces(job: Job, below: tuple[str, ...]) -> Generator[bytes, None, None]
     yield sink.take()
 
 
+def _found(
+    files: JobFiles, chosen: list[tuple[str, ...]], tell: Callable[[tuple[str, ...], str], None]
+) -> Iterator[Found]:
+    for parts in chosen:
+        try:
+            yield from walk(files, parts)
+        except NotFound as gone:
+            tell(parts, str(gone))
+
+
 def _packed(
     files: JobFiles,
     one: Found,
     archive: zipfile.ZipFile,
     sink: _Sink,
     depth: int,
-    tell: Callable[[str, str], None],
+    tell: Callable[[tuple[str, ...], str], None],
 ) -> Iterator[bytes]:
     """Yield one file as it lies in the archive."""
     try:
         file = files.file_in(one.folder_fd, one.parts)
     except NotFound as refused:
-        tell(path_shown(one.parts), str(refused))
+        tell(one.parts, str(refused))
         return
     with file:
         about = zipfile.ZipInfo(path_shown(one.parts[depth:]), _zip_time(one.status.st_mtime))
@@ -102,10 +132,10 @@ def _packed(
                 try:
                     piece = file.read(min(PIECE_BYTES, left))
                 except OSError as error:  # the disk, or the server of the shared directory
-                    tell(path_shown(one.parts), f"only a part: {error.strerror}")
+                    tell(one.parts, f"only a part: {error.strerror}")
                     break
                 if not piece:
-                    tell(path_shown(one.parts), "only a part: it became shorter while it was read")
+                    tell(one.parts, "only a part: it became shorter while it was read")
                     break
                 left -= len(piece)
                 entry.write(piece)

@@ -55,6 +55,21 @@ class JobFiles:
                 os.close(above)
         return found
 
+    def is_folder(self, parts: tuple[str, ...]) -> bool:
+        """Return whether this is a folder; what is not there is none."""
+        if not parts:
+            return True
+        try:
+            above = self.folder(parts[:-1])
+        except NotFound:
+            return False
+        try:
+            return stat.S_ISDIR(os.stat(parts[-1], dir_fd=above, follow_symlinks=False).st_mode)
+        except OSError:
+            return False
+        finally:
+            os.close(above)
+
     def file(self, parts: tuple[str, ...]) -> io.FileIO:
         """Return a file, open for reading. Raises NotFound."""
         if not parts:

@@ -1,13 +1,14 @@
 """Walks the tree of a job's files, below descriptors and within limits; what is beyond them is said, not looked at."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from scheduler.core.model.errors import NotFound
 from scheduler.models import Job
 from scheduler.selectors.files.listing import NAMES_LISTED, kind_of, names_in, status_of
-from scheduler.selectors.files.names import MOST_DEPTH
+from scheduler.selectors.files.names import MOST_DEPTH, path_shown
 from scheduler.selectors.files.opening import FOLDER_FLAGS, JobFiles, job_files
 
 
@@ -30,10 +31,13 @@ class _Level:
 
 
 def walk(files: JobFiles, below: tuple[str, ...] = ()) -> Generator[Found, None, None]:
-    """Yield all that lies below a folder, a folder before what is in it, names in order. Raises NotFound.
+    """Yield all that lies below a folder, a folder before what is in it, names in order; of a file the file itself.
 
-    Links are yielded, not followed. One descriptor is open for each level, at most MOST_DEPTH.
+    Raises NotFound. Links are yielded, not followed. One descriptor is open for each level, at most MOST_DEPTH.
     """
+    if not files.is_folder(below):
+        yield from _one(files, below)
+        return
     levels = [_level(files.folder(below), below, NAMES_LISTED)]
     try:
         while levels:
@@ -54,6 +58,18 @@ def walk(files: JobFiles, below: tuple[str, ...] = ()) -> Generator[Found, None,
     finally:
         for level in levels:
             os.close(level.fd)
+
+
+def _one(files: JobFiles, parts: tuple[str, ...]) -> Iterator[Found]:
+    """Yield what is no folder."""
+    above = files.folder(parts[:-1])
+    try:
+        status = status_of(above, parts[-1])
+        if status is None:
+            raise NotFound(f"There is no file {path_shown(parts)}.")
+        yield Found(parts, status, kind_of(status), above, closed=kind_of(status) == "folder")
+    finally:
+        os.close(above)
 
 
 def _inner(folder_fd: int, parts: tuple[str, ...], room: int) -> _Level | None:

@@ -4,6 +4,7 @@ import io
 import os
 import stat
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from scheduler.core.model.errors import NotFound
 from scheduler.models import Job
 from scheduler.selectors.files import archive, survey
-from scheduler.selectors.files.archive import LEFT_OUT, zip_pieces
+from scheduler.selectors.files.archive import LEFT_OUT, zip_choice, zip_pieces
 from scheduler.selectors.files.listing import folder_list
 from scheduler.selectors.files.names import MOST_DEPTH, name_shown, path_parts, path_shown
 from scheduler.selectors.files.opening import GONE, NOT_STARTED, NOT_THERE, job_files
@@ -42,10 +43,16 @@ def read(job: Job, path: str) -> bytes:
         return file.readall()
 
 
-def zipped(job: Job, path: str = "") -> dict[str, bytes]:
-    """Return what is in the zip of a folder."""
-    packed = zipfile.ZipFile(io.BytesIO(b"".join(zip_pieces(job, path_parts(path)))))
+def zipped(job: Job, *paths: str) -> dict[str, bytes]:
+    """Return what is in the zip of these files and folders; without any, of all."""
+    return unpacked(zip_pieces(job, zip_choice(job, paths)))
+
+
+def unpacked(pieces: Iterable[bytes]) -> dict[str, bytes]:
+    """Return what is in a zip, in which each name stands once."""
+    packed = zipfile.ZipFile(io.BytesIO(b"".join(pieces)))
     assert packed.testzip() is None
+    assert len(packed.namelist()) == len(set(packed.namelist()))
     return {name: packed.read(name) for name in packed.namelist()}
 
 
@@ -266,7 +273,7 @@ def test_a_zip_is_made_piece_by_piece(job: Job) -> None:
     """However large a file is, no piece is much larger than what is read at once."""
     sparse = file_write(job, "sparse.bin")
     os.truncate(sparse, 40 * 2**20)
-    pieces = [len(piece) for piece in zip_pieces(job, ())]
+    pieces = [len(piece) for piece in zip_pieces(job, [()])]
 
     assert sum(pieces) > 40 * 2**20
     assert max(pieces) < archive.PIECE_BYTES + 65_536
@@ -277,7 +284,7 @@ def test_files_that_change_while_they_are_packed(job: Job, monkeypatch: pytest.M
     """One that grows is cut where it was, one that shrinks or goes away is named; the archive stays whole."""
     monkeypatch.setattr(archive, "PIECE_BYTES", 4)
     grows, shrinks, goes = (file_write(job, name, b"12345678") for name in ("1-grows", "2-shrinks", "3-goes"))
-    pieces = zip_pieces(job, ())
+    pieces = zip_pieces(job, [()])
     got = [next(pieces)]
     grows.write_bytes(b"12345678more")
     shrinks.write_bytes(b"123")
@@ -293,7 +300,7 @@ def test_a_file_that_shrinks_in_the_middle_is_named(job: Job, monkeypatch: pytes
     """What there was of it is in the archive, which says that it is a part."""
     monkeypatch.setattr(archive, "PIECE_BYTES", 4)
     file = file_write(job, "a", b"12345678")
-    pieces = zip_pieces(job, ())
+    pieces = zip_pieces(job, [()])
     got = [next(pieces)]
     file.write_bytes(b"12")
     packed = zipfile.ZipFile(io.BytesIO(b"".join([*got, *pieces])))
@@ -314,3 +321,58 @@ def test_a_zip_of_a_folder_has_names_from_there_on(job: Job) -> None:
         LEFT_OUT: b"own",
         f"_{LEFT_OUT}": b"Not in this archive:\nout/link: it is a link\n",
     }
+
+
+def test_a_zip_of_several_keeps_their_folders_and_holds_each_file_once(job: Job) -> None:
+    """What is named twice or lies in a chosen folder is no second copy; a name that only begins alike is another."""
+    for path in ("out/deep/c", "out/b", "out.txt", "pictures/1.png", "a"):
+        file_write(job, path, path.encode())
+
+    assert zipped(job, "out/deep/c", "out/", "out.txt", "out/deep", "out", "a") == {
+        path: path.encode() for path in ("a", "out/b", "out/deep/c", "out.txt")
+    }
+    assert zipped(job, "out/deep", "pictures") == {path: path.encode() for path in ("out/deep/c", "pictures/1.png")}
+    assert zipped(job, "out/deep/c") == {"out/deep/c": b"out/deep/c"}
+    assert zipped(job, "a", "") == zipped(job)
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("../canary", "no file"),
+        ("out/%2E%2E/%2E%2E/canary", "no file"),
+        ("nowhere", "no file nowhere"),
+        ("nowhere/at/all", "no folder nowhere"),
+        ("link", "link"),
+        ("folder/canary", "link"),
+        ("fifo", "no regular file"),
+    ],
+)
+def test_each_path_of_several_is_looked_at(job: Job, tmp_path: Path, path: str, why: str) -> None:
+    """One that leads out, or to nothing that may be read, is said before the first byte, also in a chosen folder."""
+    file_write(job, "out/a", b"1")
+    directory = job_directory(job)
+    (directory / "link").symlink_to(tmp_path / "canary")
+    (directory / "folder").symlink_to(tmp_path)
+    os.mkfifo(directory / "fifo")
+
+    for chosen in ((path,), ("out", path), (path, "out/a"), ("", path)):
+        with pytest.raises(NotFound, match=why):
+            zip_choice(job, chosen)
+
+
+def test_what_goes_away_before_its_turn_is_named(job: Job, tmp_path: Path) -> None:
+    """Chosen files and folders that are gone, or links by then, are left out; the others arrive."""
+    for path in ("a", "b", "goes/x", "turns"):
+        file_write(job, path, b"1")
+    chosen = zip_choice(job, ("a", "goes", "turns", "b"))
+    directory = job_directory(job)
+    (directory / "goes" / "x").unlink()
+    (directory / "goes").rmdir()
+    (directory / "turns").unlink()
+    (directory / "turns").symlink_to(tmp_path / "canary")
+    packed = unpacked(zip_pieces(job, chosen))
+
+    assert set(packed) == {"a", "b", LEFT_OUT}
+    assert b"goes: There is no file goes." in packed[LEFT_OUT]
+    assert b"turns: it is a link" in packed[LEFT_OUT]

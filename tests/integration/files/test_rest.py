@@ -14,7 +14,10 @@ from django.core.handlers.asgi import ASGIHandler
 from django.test import AsyncClient, Client
 
 from scheduler.api.jobs.files import sending
+from scheduler.api.jobs.schemas import openapi_document
 from scheduler.models import Job, Membership
+from scheduler.selectors.files.archive import MOST_PATHS
+from scheduler.selectors.files.names import MOST_PATH
 from tests.integration.api.conftest import World, _quiet, world_make  # noqa: F401  (a fixture)
 from tests.support.rows.factories import job_make
 from tests.support.rows.files import file_write, job_directory
@@ -200,7 +203,53 @@ async def test_a_zip_holds_all_files(world: World) -> None:
     assert zipfile.ZipFile(io.BytesIO(everything)).namelist() == ["b.txt", "out/a.txt"]
     assert zipfile.ZipFile(io.BytesIO(folder)).namelist() == ["a.txt"]
     assert (await client.get(f"{path}?path=nowhere")).status_code == 404
-    assert (await client.get(f"{path}?path=b.txt")).status_code == 404
+
+
+async def test_a_zip_holds_what_is_chosen(world: World) -> None:
+    """`path` may be given several times; each is looked at as a single one, and there is a most."""
+    for name in ("out/a.txt", "out/deep/c.txt", "b.txt", "c.txt"):
+        await sync_to_async(file_write)(world.job, name, b"1")
+    await sync_to_async((await sync_to_async(job_directory)(world.job) / "link").symlink_to)("b.txt")
+    client = await sync_to_async(member_of)(world)
+    path = f"/api/v1/jobs/J-{world.job.number}/archive"
+    answer, several = await streamed(client, f"{path}?path=out/a.txt&path=b.txt&path=out")
+    _, one = await streamed(client, f"{path}?path=b.txt")
+    refused = [await client.get(f"{path}?path=out&path={bad}") for bad in ("../b.txt", "out/../b.txt", "link", "z")]
+    many = await client.get(f"{path}?{'&'.join(['path=b.txt'] * (MOST_PATHS + 1))}")
+
+    assert answer.headers["Content-Disposition"] == f'attachment; filename="J-{world.job.number}-selected.zip"'
+    assert zipfile.ZipFile(io.BytesIO(several)).namelist() == ["b.txt", "out/a.txt", "out/deep/c.txt"]
+    assert zipfile.ZipFile(io.BytesIO(one)).namelist() == ["b.txt"]
+    assert [one.status_code for one in refused] == [404] * 4
+    assert "link is a link" in refused[2].json()["detail"]
+    assert (many.status_code, many.json()["errors"][0]["code"]) == (400, "repeated")
+    assert f"path may be given {MOST_PATHS} times at most." in many.json()["errors"][0]["detail"]
+
+
+@pytest.mark.parametrize(("role", "status"), [("viewer", 200), ("outsider", 404)])
+async def test_a_choice_is_for_all_who_see_the_job(world: World, role: str, status: int) -> None:
+    """As a single file is; a job that the reader may not see has no files either way."""
+    for name in ("a", "b"):
+        await sync_to_async(file_write)(world.job, name, b"1")
+    client = AsyncClient()
+    await sync_to_async(client.force_login)(world.users[role])
+    answer: Any = await client.get(f"/api/v1/jobs/J-{world.job.number}/archive?path=a&path=b")
+    await sync_to_async(answer.close)()
+
+    assert answer.status_code == status
+
+
+def test_the_document_says_that_path_may_be_repeated() -> None:
+    """Clients that are made from it send it several times."""
+    of_archive = openapi_document()["paths"]["/api/v1/jobs/{job}/archive"]["get"]
+    (path,) = (one for one in of_archive["parameters"] if one["name"] == "path")
+
+    assert path["in"] == "query"
+    assert path["schema"] == {
+        "type": "array",
+        "items": {"type": "string", "maxLength": MOST_PATH},
+        "maxItems": MOST_PATHS,
+    }
 
 
 async def test_a_reader_whose_right_ends_gets_no_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from scheduler.api.jobs.files.ranges import wanted_part
 from scheduler.api.jobs.files.sending import PIECE_BYTES, Download, file_pieces
 from scheduler.core.model.errors import NotFound as NotThere
 from scheduler.models import Job
-from scheduler.selectors.files.archive import zip_pieces
+from scheduler.selectors.files.archive import MOST_PATHS, zip_choice, zip_pieces
 from scheduler.selectors.files.listing import folder_list
 from scheduler.selectors.files.names import MOST_PATH, name_shown, path_parts
 from scheduler.selectors.files.opening import job_files
@@ -149,23 +149,32 @@ class JobArchive(ApiView):
 
     http_method_names = ["get"]  # a HEAD would pack all without sending it
     rules = {"GET": READ}
-    query = {"GET": (FOLDER,)}
+    query = {
+        "GET": (
+            parameters.texts(
+                "path",
+                f"A file or a folder. {PATH} Given several times: all of them. All files when absent.",
+                most=MOST_PATH,
+                most_times=MOST_PATHS,
+            ),
+        )
+    }
 
     @extend_schema(operation_id="job_archive", summary="Download a zip", responses={(200, "application/zip"): BYTES})
     def get(self, request: Request, job: str) -> HttpResponseBase:
-        """Return all files of a job, or of one folder, as a zip that is made while it is sent.
+        """Return files and folders of a job, or all of it, as a zip that is made while it is sent.
 
-        Links are left out. What cannot be read is named in `LEFT-OUT.txt` at the end, also what goes away meanwhile.
-        A zip holds 50,000 files at most.
+        Names in it begin at the job's directory; of one folder alone, in that folder. What is named twice, or lies in
+        a folder that is named as well, is sent once. Links are left out. What cannot be read is named in
+        `LEFT-OUT.txt` at the end, also what goes away meanwhile. A zip holds 50,000 files at most.
         """
         found = require_job(request.user, job)
         with _told():
-            parts = path_parts(self.params["path"])
-            with job_files(found) as files:
-                os.close(files.folder(parts))
-        name = f"J-{found.number}{'-' if parts else ''}{name_shown(parts[-1]) if parts else ''}.zip"
+            chosen = zip_choice(found, self.params["path"])
+        of = "selected" if len(chosen) > 1 else name_shown(chosen[0][-1]) if chosen[0] else ""
+        name = f"J-{found.number}{'-' if of else ''}{of}.zip"
         return StreamingHttpResponse(
-            Download(request, found, zip_pieces(found, parts)),
+            Download(request, found, zip_pieces(found, chosen)),
             content_type="application/zip",
             headers={**HARMLESS, "Content-Disposition": content_disposition_header(True, name) or ""},
         )

@@ -4,6 +4,7 @@ import io
 import json
 import stat
 import sys
+import zipfile
 from collections.abc import Iterator
 from http.client import HTTPResponse
 from pathlib import Path
@@ -16,6 +17,7 @@ from pytest_django.live_server_helper import LiveServer
 from clusterweb.cli import files
 from clusterweb.cli.main import main
 from clusterweb.client import rows
+from scheduler.api.jobs.files import views
 from scheduler.api.jobs.logs import LogRow
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job, Queue, QuotaRequest, Server
@@ -119,6 +121,28 @@ def test_files_are_listed_and_downloaded(
     assert main(["files", "get", key, "nowhere"]) == 1
     assert "There is no file nowhere" in capsys.readouterr().err
     assert not list(tmp_path.glob(".*.part"))
+
+
+def test_several_files_and_folders_are_one_zip(
+    shop: World, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With their folders in their names; a path that is not there is said, and nothing is left behind."""
+    monkeypatch.setattr(views, "Download", lambda request, job, pieces: pieces)  # this server sends no async pieces
+    key = f"J-{shop.job.number}"
+    for path in ("out/deep/last.pt", "out/a & b.txt", "metrics.json", "other"):
+        file_write(shop.job, path, path.encode())
+    assert main(["files", "get", key, "out/", "metrics.json", "--to", "out.zip"]) == 0
+    with zipfile.ZipFile(tmp_path / "out.zip") as packed:
+        assert {name: packed.read(name).decode() for name in packed.namelist()} == {
+            path: path for path in ("metrics.json", "out/a & b.txt", "out/deep/last.pt")
+        }
+    assert main(["files", "get", key, "out/a & b.txt", "other"]) == 0
+    assert (tmp_path / f"{key}-selected.zip").is_file()
+    capsys.readouterr()
+
+    assert main(["files", "get", key, "out", "nowhere", "--to", "no.zip"]) == 1
+    assert "There is no file nowhere" in capsys.readouterr().err
+    assert not (tmp_path / "no.zip").exists()
 
 
 def test_download_goes_on_where_the_connection_was_lost(
