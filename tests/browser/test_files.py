@@ -1,10 +1,11 @@
-"""Files of a job that really ran: the tree by keys, previews, a download, and the same without scripts."""
+"""Files of a job that really ran: the tree by keys, previews, selection, downloads, and the same without scripts."""
 
 import base64
+import zipfile
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Download, Page, expect
 
 from tests.browser.conftest import Watched, sign_in
 from tests.support.e2e.stack import Stack
@@ -33,6 +34,13 @@ def key(demo: Stack) -> str:
 def row(page: Page, name: str) -> Any:  # a locator
     """Return the line of the tree with this name."""
     return page.locator("#files-table tbody tr", has=page.get_by_text(name, exact=True))
+
+
+def names_in(download: Download) -> list[str]:
+    """Return the names in a zip that the browser got."""
+    with zipfile.ZipFile(download.path()) as archive:
+        assert archive.testzip() is None
+        return sorted(archive.namelist())
 
 
 def test_tree_by_keys_previews_and_a_download(member: Watched, key: str) -> None:
@@ -64,6 +72,86 @@ def test_tree_by_keys_previews_and_a_download(member: Watched, key: str) -> None
     row(page, "out").focus()
     page.keyboard.press("ArrowLeft")
     expect(row(page, "deep")).to_have_count(0)
+
+
+def test_several_are_selected_by_keys_and_boxes_and_come_as_one_zip(member: Watched, key: str) -> None:
+    """Space, boxes, ranges and folders count in the foot, the first two files are shown, and closing hides nothing."""
+    page = member.open(f"/jobs/{key}/files?open=out&show=")
+    foot, previews = page.locator("#files-foot"), page.locator(".preview h2")
+    expect(foot).to_contain_text("Space or a tick selects")
+    expect(foot.get_by_role("button")).to_have_count(0)
+    row(page, "metrics.json").focus()
+    page.keyboard.press(" ")
+    expect(foot).to_contain_text("1 selected 14 B")
+    expect(previews).to_have_text(["metrics.json"])
+    expect(row(page, "metrics.json")).to_be_focused()
+    expect(row(page, "metrics.json")).to_have_attribute("aria-selected", "true")
+
+    row(page, "samples.png").get_by_role("checkbox").click()
+    expect(previews).to_have_text(["metrics.json", "samples.png"])
+    row(page, "last.pt").get_by_role("checkbox").click(modifiers=["Shift"])
+    expect(foot).to_contain_text("3 selected 2.9 MiB")
+    page.keyboard.press("Enter")
+    expect(previews).to_have_text(["samples.png", "last.pt"])
+
+    row(page, "out").focus()
+    page.keyboard.press(" ")
+    expect(row(page, "samples.png").get_by_role("checkbox")).to_be_disabled()
+    expect(foot).to_contain_text("3 selected 4 files, 2.9 MiB")
+    page.keyboard.press("ArrowLeft")
+    expect(row(page, "samples.png")).to_have_count(0)
+    expect(row(page, "out").get_by_role("checkbox")).to_be_checked()
+    with page.expect_download() as started:
+        foot.get_by_role("button", name="Download zip").click()
+    assert started.value.suggested_filename == f"{key}-selected.zip"
+    assert names_in(started.value) == ["last.pt", "metrics.json", "out/deep/notes.txt", "out/samples.png"]
+
+    row(page, "out").focus()
+    page.keyboard.press(" ")
+    expect(foot).to_contain_text("2 selected 2.9 MiB")
+    foot.get_by_role("button", name="Clear").click()
+    expect(page.locator("#files-table [aria-selected=true]")).to_have_count(0)
+    page.evaluate("document.getElementById('files-form').dataset.mostPaths = 0")
+    row(page, "out").focus()
+    page.keyboard.press(" ")
+    expect(foot).to_contain_text("1 selected is too much for one download")
+    expect(foot.get_by_role("button", name="Download zip")).to_be_disabled()
+
+
+def test_boxes_are_a_form_without_scripts(browser: Browser, demo: Stack, key: str) -> None:
+    """Ticked files and folders arrive as one zip."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, java_script_enabled=False)
+    page = context.new_page()
+    sign_in(page, demo, "member")
+    page.goto(f"{demo.url}/jobs/{key}/files")
+    for name in ("out", "metrics.json"):
+        row(page, name).get_by_role("checkbox").check()
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Download zip").click()
+
+    assert names_in(started.value) == ["metrics.json", "out/deep/notes.txt", "out/samples.png"]
+    context.close()
+
+
+def test_phone_keeps_the_selection_while_a_preview_is_a_page(browser: Browser, demo: Stack, key: str) -> None:
+    """A box opens nothing; a tap opens that one preview, and Back leads to the list as it was."""
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    page = context.new_page()
+    sign_in(page, demo, "member")
+    page.goto(f"{demo.url}/jobs/{key}/files?open=")
+    foot = page.locator("#files-foot")
+    expect(foot.get_by_role("button", name="Download all")).to_be_visible()
+    row(page, "last.pt").get_by_role("checkbox").tap()
+    expect(foot).to_contain_text("1 selected 2.9 MiB")
+    expect(page.locator(".preview").first).to_be_hidden()
+    row(page, "metrics.json").get_by_role("link").first.tap()
+    expect(page.locator(".preview:visible h2")).to_have_text(["metrics.json"])
+    expect(page.locator("#files-table")).to_be_hidden()
+    page.go_back()
+    expect(page.locator("#files-table")).to_be_visible()
+    expect(foot).to_contain_text("1 selected 2.9 MiB")
+    expect(page.locator(".preview").first).to_be_hidden()
+    context.close()
 
 
 def test_phone_shows_the_list_then_the_file(browser: Browser, demo: Stack, key: str) -> None:

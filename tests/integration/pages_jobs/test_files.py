@@ -84,6 +84,39 @@ def test_two_previews_at_once_and_neighbours_of_a_picture(world: World, job: Job
     assert "No preview." in files_of(world, job, link).text
 
 
+def test_boxes_and_their_form_ask_for_a_zip(world: World, job: Job) -> None:
+    """Files and folders have one with what the foot sums up; a link has none, as it is never sent."""
+    (job_directory(job) / "link").symlink_to("metrics.json")
+    page = files_of(world, job, "?open=out")
+    boxes = {box["value"]: box for box in page.having(type="checkbox", name="path")}
+
+    assert set(boxes) == set(names(page)) - {"link"}
+    assert (boxes["out"]["data-files"], boxes["out"]["data-bytes"]) == ("2", "3002")
+    assert (boxes["metrics.json"]["data-files"], boxes["metrics.json"]["data-bytes"]) == ("1", "15")
+    assert "data-folder" in boxes["out/deep"]
+    assert "data-folder" not in boxes["out/last.pt"]
+    assert page.having(id="files-form")[0]["action"] == f"/api/v1/jobs/{job.pk}/archive"
+    assert "method" not in page.having(id="files-form")[0]
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_pair"),
+    [
+        (("pictures/1.png", "pictures/2.png"), True),
+        (("metrics.json", "page.html"), True),
+        (("metrics.json", "pictures/2.png"), False),
+        (("metrics.json",), False),
+    ],
+)
+def test_two_previews_of_one_kind_stand_side_by_side(
+    world: World, job: Job, shown: tuple[str, ...], *, is_pair: bool
+) -> None:
+    """A picture and a text stand one above the other: there is nothing to compare."""
+    page = files_of(world, job, "?" + "&".join(f"show={path}" for path in shown))
+
+    assert bool(page.having(**{"class": "stack previews pair"})) == is_pair
+
+
 def test_nothing_that_a_job_wrote_runs_on_the_page(world: World, job: Job) -> None:
     """A page is a text here; what cannot be shown is replaced, and said."""
     page = files_of(world, job, "?show=page.html")

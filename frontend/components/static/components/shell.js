@@ -26,6 +26,11 @@ const Shell = (() => {
     return number(value, size >= 100 || !size ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.1 ? 3 : 4);
   };
   const percent = (frac) => (frac === null || frac === undefined ? "not measured" : `${number(frac * 100)}${NBSP}%`);
+  const dataSize = (bytes) => {
+    let value = bytes, unit = "B";
+    for (const larger of ["KiB", "MiB", "GiB", "TiB", "PiB"]) { if (value < 1024) break; value /= 1024; unit = larger; }
+    return `${number(value, unit === "B" || value >= 100 ? 0 : 1)}${NBSP}${unit}`;
+  };
   const duration = (seconds) => {
     if (Math.round(seconds) < 60) return `${Math.round(seconds)}${NBSP}s`;
     const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
@@ -247,5 +252,5 @@ const Shell = (() => {
   document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   enhance(document);
   setInterval(tick, 1000);
-  return { ago, announce, badge, device, duration, enhance, icon, number, percent, progress, said, set, setBadge, significant, span, toast, wall };
+  return { ago, announce, badge, dataSize, device, duration, enhance, icon, number, percent, progress, said, set, setBadge, significant, span, toast, wall };
 })();

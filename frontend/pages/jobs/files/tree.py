@@ -29,6 +29,7 @@ class TreeRow:
     Attributes:
         level: 1 for what lies in the directory itself.
         href: Opens or closes a folder, shows a file, or shows the rest of a folder; empty for what is never opened.
+        files: How many a download of it has; 0 for what is never downloaded, or was not counted.
         is_open: Of a folder; None for what is none.
         note: Beside the name.
         rest: How many are not shown; of the line that says so alone.
@@ -41,6 +42,7 @@ class TreeRow:
     href: str
     size_bytes: int | None = None
     at: datetime | None = None
+    files: int = 0
     is_open: bool | None = None
     is_shown: bool = False
     download: str = ""
@@ -80,6 +82,7 @@ def tree_rows(job: Job, survey: Survey, view: View, path: str = "", level: int =
             href=_href(row, view),
             size_bytes=within.num_bytes if within else row["size_bytes"],
             at=as_time(row["changed_at"]),
+            files=within.files if within else int(row["kind"] == "file"),
             is_open=is_open if row["kind"] == "folder" else None,
             is_shown=row["path"] in (view.shown or ()),
             download=_download(row, view),

@@ -44,6 +44,11 @@ class View:
             shown=tuple(shown) if self.shown is None else self.shown,
         )
 
+    @property
+    def here(self) -> str:
+        """Return the address of what is shown."""
+        return self._href()
+
     def toggled(self, folder: str) -> str:
         """Return the address with a folder opened, or closed."""
         opened = self.opened or ()

@@ -6,15 +6,23 @@ from frontend.components.formats import data_size
 from frontend.pages.jobs.files.previews import Preview, preview_of, shown_at_first
 from frontend.pages.jobs.files.tiles import FileTile, tiles_of, title_of
 from frontend.pages.jobs.files.tree import TreeRow, opened_at_first, tree_rows
-from frontend.pages.jobs.files.view import View
+from frontend.pages.jobs.files.view import MOST_SHOWN, View
 from frontend.pages.jobs.subject import Subject
+from scheduler.selectors.files.archive import MOST_PATHS
 
 # Of a zip that takes longer than a browser should be trusted with, the command is told as well.
 LARGE_BYTES = 2**30
+# What proxies take as an address, with some room for their own part.
+ADDRESS_CHARS = 8_000
 
 
 class FilesTab(TypedDict):
-    """The variables of its template."""
+    """The variables of its template.
+
+    Attributes:
+        is_chosen: Whether the address names a file: narrow screens show it alone.
+        is_pair: Two previews of one kind stand side by side, to be compared.
+    """
 
     reason: str
     title: str
@@ -22,9 +30,14 @@ class FilesTab(TypedDict):
     rows: list[TreeRow]
     previews: list[Preview]
     is_chosen: bool
+    is_pair: bool
+    is_whole: bool
+    here: str
     back: str
     zip_href: str
     zip_size: str
+    most_paths: int
+    most_address: int
     command: str
 
 
@@ -40,16 +53,22 @@ def context(subject: Subject) -> FilesTab:
     query = subject.request.GET
     view = View.of(query, api=f"/api/v1/jobs/{subject.job.pk}")
     view = view.settled(opened_at_first(subject.job, survey), shown_at_first(survey))
+    previews = [preview_of(subject, survey, view, path) for path in view.shown or () if path]
     is_large = survey.all.num_bytes >= LARGE_BYTES
     return {
         "reason": reason,
         "title": title_of(survey),
         "file_tiles": tiles_of(subject, survey),
         "rows": list(tree_rows(subject.job, survey, view)),
-        "previews": [preview_of(subject, survey, view, path) for path in view.shown or () if path],
+        "previews": previews,
         "is_chosen": any(query.getlist("show")),
+        "is_pair": len(previews) == MOST_SHOWN and len({bool(one.picture) for one in previews}) == 1,
+        "is_whole": survey.is_whole,
+        "here": view.here,
         "back": view.without_previews(),
         "zip_href": view.archive(),
         "zip_size": f"{'' if survey.is_whole else 'more than '}{data_size(survey.all.num_bytes)}",
+        "most_paths": MOST_PATHS,
+        "most_address": ADDRESS_CHARS,
         "command": f"clusterweb files get {subject.key}" if is_large else "",
     }

@@ -8,12 +8,6 @@
   const at = (name) => document.querySelector(`[data-progress="${name}"]`);
   let sentence = null, attempt = null, checkpoint = null, drawnAt = 0;
 
-  const size = (bytes) => {
-    let value = bytes, unit = "B";
-    for (const larger of ["KiB", "MiB", "GiB", "TiB"]) { if (value < 1024) break; value /= 1024; unit = larger; }
-    return [Shell.number(value, unit === "B" || value >= 100 ? 0 : 1), unit];
-  };
-
   const tile = (name, value, unit) => {
     const box = document.querySelector(`[data-tile="${name}"]`);
     if (!box) return;
@@ -46,7 +40,7 @@
     const use = label === "GPU use" ? row.gpu_frac : row.cpu_frac;
     if (use !== null && use !== undefined) tile("use", Shell.number(use * 100), "%");
     if (row.memory_bytes) {
-      const [value, unit] = size(row.memory_bytes);
+      const [value, unit] = Shell.dataSize(row.memory_bytes).split("\u00a0");
       const old = document.querySelector('[data-tile="memory"] [data-part=unit]')?.textContent || "";
       const of = / of .*/.exec(old);
       tile("memory", value, `${unit}${of ? of[0] : ""}`);
