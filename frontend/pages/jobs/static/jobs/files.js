@@ -150,7 +150,11 @@
   });
   document.addEventListener("click", (event) => {
     const input = event.target.closest?.("#files-table input");
-    if (input) { pick(input, event.shiftKey); return; }
+    if (input) {
+      input.focus(); // as it was not by the press, with Shift
+      pick(input, event.shiftKey);
+      return;
+    }
     const target = event.target.closest?.("#files-view a[href^='?']");
     if (!target || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     event.preventDefault();
