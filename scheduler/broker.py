@@ -29,8 +29,9 @@ WAKE_KEY = "scheduler.wake"
 WAKE_MS = 4_000
 TOUCHED_KEY = "scheduler.touched"
 TOUCHED_MOST = 10_000
-# Reports of one server taken at once. Each holds the whole state, so older ones are dropped.
-REPORTS_MOST = 64
+# Reports of one server taken at once, the newest. Each holds the whole state, so older ones are dropped: a scheduler
+# that is late would check and read all of them, and be later still.
+REPORTS_MOST = 4
 # A list of reports that is larger is dropped unread, as a server may push what it likes; its newest report is tried.
 REPORTS_BYTES_MOST = 2 * MAX_MESSAGE_BYTES
 TURN_BYTES_MOST = 8 * REPORTS_BYTES_MOST  # of all servers in one turn; the others come first in the next

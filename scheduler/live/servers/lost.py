@@ -13,7 +13,7 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import Exists, F, OuterRef, QuerySet
 
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.live.attempts.close import attempt_close
@@ -55,7 +55,8 @@ def lost_check(watch: ServerWatch, tell: Callable[[set[str]], None], *, at: date
     rows = Server.objects.filter(state__in=HEARD).order_by("number")
     for_each(rows.values_list("pk", "report_epoch", "report_sequence"), look)
     lost = Server.objects.filter(state=ServerState.LOST).order_by("number")
-    for_each(lost.values_list("pk", flat=True), lambda server_id: tell(lost_finish(server_id, at=at)))
+    holding = lost.filter(Exists(_alone_on(OuterRef("pk"))) | Exists(_processes_on(OuterRef("pk"))))
+    for_each(holding.values_list("pk", flat=True), lambda server_id: tell(lost_finish(server_id, at=at)))
 
 
 @transaction.atomic
@@ -93,8 +94,7 @@ def lost_finish(server_id: str, *, at: datetime) -> set[str]:
     Returns:
         Ids of servers to tell; empty when it holds nothing, or is back.
     """
-    members = GangMember.objects.filter(gpu__server=server_id, ended_at=None, gang__attempt__ended_at=None)
-    if not _alone_on(server_id).exists() and not members.exists():
+    if not _alone_on(server_id).exists() and not _processes_on(server_id).exists():
         return set()
     if not Server.objects.filter(pk=server_id, state=ServerState.LOST).update(generation=F("generation") + 1):
         return set()
@@ -105,9 +105,14 @@ def lost_finish(server_id: str, *, at: datetime) -> set[str]:
     return {server_id, *_jobs_end(server, detail=detail, is_ours=True, at=at)}
 
 
-def _alone_on(server_id: str) -> QuerySet[Lease]:
+def _alone_on(server: str | OuterRef) -> QuerySet[Lease]:
     """Return the open leases of attempts that are no gang; those of a gang close with its last process."""
-    return Lease.objects.filter(server=server_id, closed_at=None, attempt__gang=None)
+    return Lease.objects.filter(server=server, closed_at=None, attempt__gang=None)
+
+
+def _processes_on(server: str | OuterRef) -> QuerySet[GangMember]:
+    """Return the processes of gangs that have not ended."""
+    return GangMember.objects.filter(gpu__server=server, ended_at=None, gang__attempt__ended_at=None)
 
 
 def _jobs_end(server: Server, *, detail: str, is_ours: bool, at: datetime) -> set[str]:

@@ -147,6 +147,16 @@ def test_turn_reads_so_much_and_begins_with_the_rest_next_time(
     assert [sorted(set(turn)) for turn in read] == [servers[0:2], servers[2:4], servers[4:6]]
 
 
+def test_of_many_reports_of_a_server_the_newest_are_taken(broker: redis.Redis) -> None:
+    """Each says all, so a scheduler that is late does not read what waited."""
+    transport = RedisTransport()
+    for number in range(9):
+        transport.send_report(SERVER, f"report {number}")
+
+    assert transport.receive_reports([SERVER], timeout_s=1) == [(SERVER, f"report {number}") for number in range(5, 9)]
+    assert transport.receive_reports([SERVER], timeout_s=0) == []
+
+
 def test_lists_of_another_type_hold_up_nobody(broker: redis.Redis) -> None:
     """A server that writes what it should not there neither ends the turn nor keeps orders from others."""
     transport = RedisTransport()

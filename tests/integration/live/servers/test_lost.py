@@ -14,7 +14,7 @@ from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.failures import MACHINE
 from scheduler.live import engine as engine_module
 from scheduler.live.reports.apply_report import report_apply
-from scheduler.live.servers.lost import lost_finish, server_lost
+from scheduler.live.servers.lost import lost_check, lost_finish, server_lost
 from scheduler.live.servers.watch import UNCONFIRMED_AFTER_S
 from scheduler.models import Attempt, Event, Job, Lease, LeaseGpu, Server
 from scheduler.models.server import ServerState
@@ -52,6 +52,17 @@ def test_two_schedulers_give_a_server_up_once(world: World) -> None:
     assert told == [{server.pk}, set()]
     assert losses() == 1
     assert Server.objects.get(pk=server.pk).state_reason.startswith("silent for 50 s")
+
+
+def test_lost_servers_that_hold_nothing_cost_nothing(world: World, django_assert_num_queries: Any) -> None:
+    """A transaction for each of hundreds, every second, kept the scheduler from hearing the others."""
+    for name in ("one", "two", "three"):
+        world.server(name)
+    world.pass_time(SILENCE_S + 2, silent=("one", "two", "three"))
+
+    assert losses() == 3
+    with django_assert_num_queries(2):
+        lost_check(world.engine.watch, lambda _: None, at=world.clock.now(), now_s=world.clock.mono_s())
 
 
 def test_server_that_is_back_is_not_finished(world: World) -> None:
