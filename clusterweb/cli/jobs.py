@@ -140,7 +140,7 @@ def _span(first: int, last: int) -> str:
 def ls(given: Namespace) -> int:
     """List jobs."""
     if not 1 <= given.limit <= MOST_ROWS:
-        raise CommandError(f"--limit is 1 to {MOST_ROWS}.")
+        raise CommandError(f"--limit is 1 to {MOST_ROWS}, not {given.limit}.")
     filters = {"state": given.state, "queue": given.queue, "owner": given.owner, "search": given.search}
     filters |= {"idle": "true" if given.idle else None}
     rows: list[JobLine] = Client().all("jobs", most=given.limit, **filters)

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from clusterweb.cli import files, foreign, jobs, queues, secrets, servers, sign_in, sweep, templates, whatif
+from clusterweb.cli.arguments import Parser, whole_number
 from clusterweb.client.errors import CommandError
 
 JOB_HELP = "id, number, or J- and the number"
@@ -19,9 +20,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     at = words.index("--") if "--" in words else len(words)
     if not {"submit", "sweep"} & {*words[:at]}:  # of the other verbs, what follows it are arguments as any
         at = len(words)
-    given = command_parser().parse_args(words[:at])
-    given.words = words[at + 1 :]
     try:
+        given = command_parser().parse_args(words[:at])
+        given.words = words[at + 1 :]
         status: int = given.run(given)
         return status
     except CommandError as error:
@@ -34,13 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return jobs.INTERRUPTED
 
 
-def command_parser() -> argparse.ArgumentParser:
+def command_parser() -> Parser:
     """Return what reads the arguments; the verb that was given is ``run`` of the result."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="clusterweb", description="Submit jobs to a Clusterweb server and follow them.", allow_abbrev=False
     )
     verbs = parser.add_subparsers(required=True, metavar="VERB")
-    shared = argparse.ArgumentParser(add_help=False)
+    shared = Parser(add_help=False)
     shared.add_argument("-o", "--output", choices=["text", "json"], default="text", help="what is printed")
     _add_job_verbs(verbs, shared)
 
@@ -56,17 +57,19 @@ def command_parser() -> argparse.ArgumentParser:
 
     verb = verbs.add_parser("quota", parents=[shared], help="queues; with --gpus or --isolation: change one")
     verb.add_argument("queue", nargs="?", help="name of a queue; all when absent")
-    verb.add_argument("--gpus", help="the new quota")
+    verb.add_argument("--gpus", type=whole_number, help="the new quota")
     verb.add_argument("--isolation", metavar="LEVEL", help="demanded of servers: none, files, user or full")
     verb.add_argument("--reason", default="", help="why; kept in the audit")
-    verb.add_argument("--ask", metavar="GPUS", help="ask for this quota; users who may change it answer")
+    verb.add_argument(
+        "--ask", type=whole_number, metavar="GPUS", help="ask for this quota; users who may change it answer"
+    )
     verb.add_argument("--until", metavar="DATE", help="--ask: last day on which it is needed, such as 2030-11-30")
     verb.set_defaults(run=queues.quota)
 
     verb = verbs.add_parser("quota-requests", parents=[shared], help="requests for quota, and their answers")
     verb.add_argument("action", nargs="?", default="list", choices=queues.REQUEST_ACTIONS, help="what to do (list)")
-    verb.add_argument("number", nargs="?", type=int, help="grant, refuse, withdraw: of the request")
-    verb.add_argument("--gpus", help="grant: give this quota instead of what was asked for")
+    verb.add_argument("number", nargs="?", type=whole_number, help="grant, refuse, withdraw: of the request")
+    verb.add_argument("--gpus", type=whole_number, help="grant: give this quota instead of what was asked for")
     verb.add_argument("--reason", default="", help="grant, refuse: why")
     verb.add_argument("--all", action="store_true", help="list: those that are answered as well")
     verb.set_defaults(run=queues.requests)
@@ -104,9 +107,7 @@ def command_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_many_verbs(
-    verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", shared: argparse.ArgumentParser
-) -> None:
+def _add_many_verbs(verbs: "argparse._SubParsersAction[Parser]", shared: Parser) -> None:
     verb = verbs.add_parser("sweep", parents=[shared], help="a job of each combination of values")
     verb.add_argument("spec", help="YAML or JSON file with {name} where a value goes, - or a folder, as for submit")
     verb.add_argument(
@@ -116,14 +117,16 @@ def _add_many_verbs(
         metavar="NAME=VALUES",
         help='such as lr=0.1,0.01 or seed=1..5 or wd=0..1:0.25 or opt=adam,"a, b"; repeatable',
     )
-    verb.add_argument("--random", type=int, metavar="N", help="only so many of them, drawn at random, none twice")
-    verb.add_argument("--seed", type=int, default=0, help="of --random (0)")
+    verb.add_argument(
+        "--random", type=whole_number, metavar="N", help="only so many of them, drawn at random, none twice"
+    )
+    verb.add_argument("--seed", type=whole_number, default=0, help="of --random (0)")
     verb.add_argument("--dry-run", action="store_true", help="print the configurations, store nothing")
     verb.add_argument("--yes", action="store_true", help="do not ask before many jobs are made")
     verb.set_defaults(run=sweep.sweep, name=None, queue=None, gpus=None, python=None)
 
     verb = verbs.add_parser("arrays", parents=[shared], help="list arrays with their jobs by state, newest first")
-    verb.add_argument("--limit", type=int, default=50, help="at most so many (50)")
+    verb.add_argument("--limit", type=whole_number, default=50, help="at most so many (50)")
     verb.set_defaults(run=sweep.arrays)
 
     verb = verbs.add_parser("array", parents=[shared], help="the jobs of an array together")
@@ -132,9 +135,7 @@ def _add_many_verbs(
     verb.set_defaults(run=sweep.array)
 
 
-def _add_job_verbs(
-    verbs: "argparse._SubParsersAction[argparse.ArgumentParser]", shared: argparse.ArgumentParser
-) -> None:
+def _add_job_verbs(verbs: "argparse._SubParsersAction[Parser]", shared: Parser) -> None:
     verb = verbs.add_parser(
         "submit",
         parents=[shared],
@@ -148,7 +149,7 @@ def _add_job_verbs(
     )
     verb.add_argument("--name", help="of a folder without job.yaml: what the job is called")
     verb.add_argument("--queue", help="of a folder without job.yaml: where it waits")
-    verb.add_argument("--gpus", type=int, help="of a folder without job.yaml: how many it gets (1)")
+    verb.add_argument("--gpus", type=whole_number, help="of a folder without job.yaml: how many it gets (1)")
     verb.add_argument(
         "--python",
         help="of a folder without job.yaml: its file of packages (uv.lock or requirements.txt where there is one), "
@@ -173,7 +174,7 @@ def _add_job_verbs(
     verb.add_argument("--owner", help="jobs of this user")
     verb.add_argument("--search", help="part of the name")
     verb.add_argument("--idle", action="store_true", help="running jobs that hold GPUs without using them")
-    verb.add_argument("--limit", type=int, default=50, help="at most so many (50)")
+    verb.add_argument("--limit", type=whole_number, default=50, help="at most so many (50)")
     verb.set_defaults(run=jobs.ls)
 
     verb = verbs.add_parser("get", parents=[shared], help="one job")
@@ -183,19 +184,19 @@ def _add_job_verbs(
     verb = verbs.add_parser("logs", help="the log of a job")
     verb.add_argument("job", help=JOB_HELP)
     verb.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended")
-    verb.add_argument("--tail", type=int, default=1000, help="so many lines from the end (1000)")
-    verb.add_argument("--attempt", type=int, help="number of the attempt; the newest when absent")
-    verb.add_argument("--rank", type=int, help="of a gang: number of the process, 0 when absent")
+    verb.add_argument("--tail", type=whole_number, default=1000, help="so many lines from the end (1000)")
+    verb.add_argument("--attempt", type=whole_number, help="number of the attempt; the newest when absent")
+    verb.add_argument("--rank", type=whole_number, help="of a gang: number of the process, 0 when absent")
     verb.set_defaults(run=jobs.logs)
 
     verb = verbs.add_parser("explain", parents=[shared], help="why a job waits, and what would start it")
     verb.add_argument("job", help=JOB_HELP)
-    verb.add_argument("--apply", type=int, metavar="N", help="make the change that is listed with this number")
+    verb.add_argument("--apply", type=whole_number, metavar="N", help="make the change that is listed with this number")
     verb.set_defaults(run=jobs.explain)
 
     verb = verbs.add_parser("priority", parents=[shared], help="make a job more or less urgent")
     verb.add_argument("job", help=JOB_HELP)
-    verb.add_argument("priority", type=int, help="0 to 100, larger first where the policy looks at it")
+    verb.add_argument("priority", type=whole_number, help="0 to 100, larger first where the policy looks at it")
     verb.set_defaults(run=jobs.priority)
 
     verb = verbs.add_parser("files", help="the files of jobs")

@@ -40,7 +40,7 @@ def top(given: Namespace) -> int:
 
 def quota(given: Namespace) -> int:
     """List queues, or show or change one."""
-    gpus, ask = _gpus("--gpus", given.gpus), _gpus("--ask", given.ask)
+    gpus, ask = given.gpus, given.ask
     client = Client()
     if given.queue is None:
         if gpus is not None or given.isolation is not None or ask is not None:
@@ -62,16 +62,6 @@ def quota(given: Namespace) -> int:
     return 0
 
 
-def _gpus(option: str, text: str | None) -> int | None:
-    """Return the quota that an option names, or None without it."""
-    if text is None:
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise CommandError(f"{option} needs a whole number of GPUs, such as {option} 4, not {text!r}.") from None
-
-
 def _ask(given: Namespace, client: Client, gpus: int) -> int:
     """Ask for the quota of a queue."""
     if not given.reason:
@@ -84,8 +74,7 @@ def _ask(given: Namespace, client: Client, gpus: int) -> int:
 
 def requests(given: Namespace) -> int:
     """List requests for quota, or answer or withdraw one."""
-    gpus = _gpus("--gpus", given.gpus)
-    client = Client()
+    gpus, client = given.gpus, Client()
     if given.action == "list":
         rows = client.get("quota-requests", state="" if given.all else "open")["results"]
         show(given, rows, _requests_table(rows))

@@ -35,7 +35,7 @@ def sweep(given: Namespace) -> int:
 def arrays(given: Namespace) -> int:
     """List arrays, newest first."""
     if not 1 <= given.limit <= MOST_ROWS:
-        raise CommandError(f"--limit is 1 to {MOST_ROWS}.")
+        raise CommandError(f"--limit is 1 to {MOST_ROWS}, not {given.limit}.")
     rows: list[Json] = Client().all("arrays", most=given.limit)
     heads = ("ARRAY", "NAME", "QUEUE", "OWNER", "JOBS", "WAITING", "AT WORK", "COMPLETED", "FAILED", "CANCELLED", "AGE")
     cells = []

@@ -295,20 +295,6 @@ def test_quota_is_asked_for_and_granted(
     assert Queue.objects.get(pk=shop.vision.pk).quota_gpus == 5
 
 
-@pytest.mark.parametrize(
-    "words", [["quota", "vision", "--ask"], ["quota", "vision", "--gpus"], ["quota-requests", "grant", "1", "--gpus"]]
-)
-def test_quota_that_is_no_number_is_refused_with_one_that_would_be(
-    shop: World, capsys: pytest.CaptureFixture[str], words: list[str]
-) -> None:
-    """One sentence, as with every other wrong value, and not the usage of the verb."""
-    capsys.readouterr()
-
-    assert main([*words, "banana"]) == 2
-    expected = f"{words[-1]} needs a whole number of GPUs, such as {words[-1]} 4, not 'banana'.\n"
-    assert capsys.readouterr().err == expected
-
-
 def test_demand_on_servers_is_changed_beside_the_quota(shop: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both at once, each against the version that the other left."""
     sign_in(shop, "admin", monkeypatch)

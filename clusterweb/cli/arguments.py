@@ -1,0 +1,42 @@
+"""Reads arguments, and says of bad ones which is wrong, why, and what is right; a list of all is left to ``--help``."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from clusterweb.client.errors import CommandError
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are sentences of ours, in place of the usage; ``add_subparsers`` makes more of its kind."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise CommandError with what is wrong, and what the arguments that it names are for."""
+        words = set(re.split(r"[ ,:]+", message))
+        named = [("/".join(action.option_strings) or action.metavar or action.dest, action) for action in self._actions]
+        told = [f"{name}: {action.help}" for name, action in named if name in words and action.help]
+        self._refuse([message, *told])
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # as in the base class, where all vary
+        """Refuse what this verb does not know; else the parser above it would, without the verb."""
+        given, unknown = super().parse_known_args(args, namespace)
+        option = next((word.partition("=")[0] for word in unknown if word.startswith("-")), None)
+        if option is not None:
+            has = " ".join(action.option_strings[-1] for action in self._actions if action.option_strings)
+            self._refuse([f"there is no option {option}. It has {has}."])
+        if unknown:
+            self._refuse([f"{unknown[0]!r} is one argument too many."])
+        return given, unknown
+
+    def _refuse(self, lines: Sequence[str]) -> NoReturn:
+        text = "\n  ".join(lines)
+        raise CommandError(f"{self.prog}: {text}\nAll that it takes: {self.prog} --help")
+
+
+def whole_number(text: str) -> int:
+    """Return the number that an argument gives. Raises ArgumentTypeError."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, such as 4, not {text!r}.") from None
