@@ -6,10 +6,12 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
+from datetime import date
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import IO
 
+from clusterweb.cli.jobs import show
 from clusterweb.cli.text import clock, size, table
 from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError, ServerRefused
@@ -157,6 +159,25 @@ def remove(given: Namespace) -> int:
     if given.output == "json":
         print(json.dumps(answers, indent=2), flush=True)
     return 1 if refused else 0
+
+
+def keep(given: Namespace) -> int:
+    """Keep the directory of an ended job longer than its queue does, or only as long again."""
+    body: dict[str, object] = {"days": given.days} if given.until is None else {"until": _last_day(given.until)}
+    if given.undo:
+        body = {"until": None}
+    job: JobAnswer = Client().post(f"jobs/{given.job}/keep", json.dumps(body).encode())
+    until = job["directory"] and job["directory"]["kept_until"]
+    assert until, "for any other job the server refuses"
+    show(given, job, f"J-{job['number']}  its files are kept until {clock(until)}")
+    return 0
+
+
+def _last_day(text: str) -> str:
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise CommandError(f"--until needs a day, such as --until 2030-11-30, not {text!r}.") from None
 
 
 def _is_sure(jobs: list[JobAnswer]) -> bool:

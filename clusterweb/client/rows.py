@@ -52,6 +52,7 @@ class Directory(TypedDict):
     """What a job keeps in the shared directory."""
 
     size_bytes: int
+    kept_until: str | None
 
 
 class FileLine(TypedDict):

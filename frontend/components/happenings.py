@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from frontend.components.event_words import queues, servers
+from frontend.components.event_words import jobs, queues, servers
 from frontend.components.event_words.said import SUBJECT, Said, why_of
 from frontend.components.event_words.trials import trial_words
 from frontend.components.formats import duration
@@ -256,6 +256,7 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
         "ban",
         f"{row['actor']} cancelled the experiment {row['data'].get('name', '')} of {SUBJECT}.",
     ),
+    "directory_kept": jobs.directory_kept_words,
     "directory_removal": lambda row: (
         "mute",
         "trash-2",

@@ -28,6 +28,7 @@ urlpatterns = [
     path("jobs/<str:job>/suspend", jobs.JobSuspend.as_view(), name="api-job-suspend"),
     path("jobs/<str:job>/resume", jobs.JobResume.as_view(), name="api-job-resume"),
     path("jobs/<str:job>/restore", jobs.JobRestore.as_view(), name="api-job-restore"),
+    path("jobs/<str:job>/keep", jobs.JobKeep.as_view(), name="api-job-keep"),
     path("jobs/<str:job>/discard", jobs.JobDiscard.as_view(), name="api-job-discard"),
     path("jobs/<str:job>/reprioritise", jobs.JobReprioritise.as_view(), name="api-job-reprioritise"),
     path("jobs/<str:job>/unblock", jobs.JobUnblock.as_view(), name="api-job-unblock"),

@@ -83,6 +83,7 @@ class Job(models.Model):
     directory_bytes = models.PositiveBigIntegerField(null=True)
     directory_removal_at = models.DateTimeField(null=True)  # since when it is to be removed
     directory_removed_at = models.DateTimeField(null=True)
+    keep_directory_until = models.DateTimeField(null=True)  # set by a user; counts where its queue keeps it less long
     # Since when its GPUs are idle; set with the event. Kept by a job that is suspended or cancelled for it.
     idle_since = models.DateTimeField(null=True)
     # "Latest" checkpoint: moves only by an accepted report of the live attempt (fencing).

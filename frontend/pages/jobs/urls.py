@@ -2,6 +2,7 @@
 
 from django.urls import path
 
+from frontend.pages.jobs.job.keep import job_keep_files
 from frontend.pages.jobs.job.priority import job_reprioritise
 from frontend.pages.jobs.job.unblock import job_unblock
 from frontend.pages.jobs.job.views import SERVICES, job_action, job_log_download, job_page, profile_measure
@@ -19,6 +20,7 @@ urlpatterns = [
     *(path(f"jobs/{action}", jobs_act_on, {"action": action}, name=f"jobs-{action}") for action in ACTIONS),
     path("jobs/<str:job>", job_page, name="job"),
     *(path(f"jobs/<str:job>/{action}", job_action, {"action": action}, name=f"job-{action}") for action in SERVICES),
+    path("jobs/<str:job>/keep", job_keep_files, name="job-keep"),
     path("jobs/<str:job>/reprioritise", job_reprioritise, name="job-reprioritise"),
     path("jobs/<str:job>/unblock", job_unblock, name="job-unblock"),
     path("jobs/<str:job>/logs/<int:attempt>/download", job_log_download, name="job-log-download"),

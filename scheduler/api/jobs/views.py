@@ -1,6 +1,7 @@
 """``/jobs``: submit, list, read, and what an owner or lead does with one job."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime, time
 from functools import partial
 from typing import Any
 
@@ -34,7 +35,7 @@ from scheduler.services.code.git import git_fetch
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
 from scheduler.services.jobs.change import job_change
 from scheduler.services.jobs.check import job_check_dry, job_checked
-from scheduler.services.jobs.directory import job_discard
+from scheduler.services.jobs.directory import job_discard, job_keep
 from scheduler.services.jobs.priority import job_reprioritise
 from scheduler.services.jobs.restore import job_restore
 from scheduler.services.jobs.submit import jobs_store
@@ -207,6 +208,40 @@ class JobRestore(_JobAction):
     def post(self, request: Request, job: str) -> Response:
         """Take the cancel of a job that waited back, within 10 minutes; it keeps its number and its place."""
         return self.act(request, job, job_restore)
+
+
+class KeepBody(Body):
+    """How long the files of a job are kept: one of the two."""
+
+    until = serializers.DateField(
+        required=False,
+        allow_null=True,
+        help_text="Last day (UTC), up to a year ahead; null: as long as the queue of the job keeps files.",
+    )
+    days = serializers.IntegerField(required=False, help_text="So many more days than they are kept now.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Want one of the two."""
+        if len(attrs) != 1:
+            raise serializers.ValidationError({"until": "Give until, a date or null, or days: one of the two."})
+        return attrs
+
+
+class JobKeep(_JobAction):
+    """Keep what an ended job left."""
+
+    @extend_schema(
+        operation_id="job_keep", summary="Keep a job's directory longer", request=KeepBody, responses={200: JobDocument}
+    )
+    def post(self, request: Request, job: str) -> Response:
+        """Keep the directory of a job that has ended for longer than its queue does; `kept_until` says until when.
+
+        It counts against the limits of the queue all the same, and beyond them the oldest directories go first.
+        """
+        body = read_body(request, KeepBody)
+        last_day = body.get("until")
+        until = last_day and datetime.combine(last_day, time(23, 59, 59), UTC)
+        return self.act(request, job, partial(job_keep, until=until, days=body.get("days")), body)
 
 
 class JobDiscard(_JobAction):

@@ -26,6 +26,7 @@ KINDS = {
     "idle_rule": "what becomes of idle jobs",
     "isolation": "the demand on servers",
     "kept_files": "how long files are kept",
+    "directory_kept": "how long a job's files are kept",
     "directory_removal": "the removal of a job's files",
     "queue": "a queue",
     "membership": "a member",

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -14,6 +14,7 @@ from scheduler.core.spec.env import env_hidden
 from scheduler.models import Attempt, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.cluster.environments import environment_row
+from scheduler.selectors.directories import directory_kept_until, queue_keeps_until
 from scheduler.selectors.events import event_row
 from scheduler.selectors.evidence import ANY_READER, names_of, wait_sentence
 from scheduler.selectors.jobs.explain import job_explain, round_of_wait
@@ -202,10 +203,10 @@ def directory_row(job: Job) -> Directory | None:
     """Return the directory of a job as plain JSON data; None for a job that has none."""
     if job.directory_bytes is None:
         return None
-    kept_until = job.ended_at and job.ended_at + timedelta(days=job.queue.keep_directories_days)
     return {
         "size_bytes": job.directory_bytes,
-        "kept_until": iso(kept_until),
+        "kept_until": iso(directory_kept_until(job)),
+        "queue_keeps_until": iso(queue_keeps_until(job)),
         "removal_at": iso(job.directory_removal_at),
         "removed_at": iso(job.directory_removed_at),
     }
@@ -217,12 +218,13 @@ def _newest_attempt(job: Job) -> Attempt | None:
 
 
 def _actions(user: Actor, job: Job, access: Access) -> list[JobAction]:
-    """Return what ``user`` may do with the job now: cancel, suspend, resume, restore, discard its directory."""
+    """Return what ``user`` may do with the job now: cancel, suspend, resume, restore, keep or discard its directory."""
     if not may_act_on_job(user, job, access):
         return []
     if JobState(job.state) in TERMINAL:
         found: list[JobAction] = ["restore"] if restored_state(job, timezone.now()) is not None else []
-        return [*found, "discard"] if job.directory_bytes is not None and job.directory_removal_at is None else found
+        has_directory = job.directory_bytes is not None and job.directory_removal_at is None
+        return [*found, "keep", "discard"] if has_directory else found
     if job.wanted == "cancel":
         return []
     return ["cancel", "resume" if job.wanted == "suspend" else "suspend"]

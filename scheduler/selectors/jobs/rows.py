@@ -14,7 +14,7 @@ from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.selectors.cluster.environments import EnvironmentRow
 from scheduler.selectors.rows import Json, Moment, NamedJob, one_of
 
-JobAction = Literal["cancel", "suspend", "resume", "restore", "discard"]
+JobAction = Literal["cancel", "suspend", "resume", "restore", "keep", "discard"]
 
 
 class SeatRow(TypedDict):
@@ -135,7 +135,10 @@ class Directory(TypedDict):
     """What the job keeps in the shared directory, at every attempt."""
 
     size_bytes: Annotated[int, "With its HOME, as last measured."]
-    kept_until: Annotated[Moment | None, "null while the job has not ended."]
+    kept_until: Annotated[
+        Moment | None, "The later of queue_keeps_until and what a user asked for; null while the job has not ended."
+    ]
+    queue_keeps_until: Annotated[Moment | None, "By the rule of its queue alone; null while the job has not ended."]
     removal_at: Annotated[Moment | None, "Since when it is to be removed."]
     removed_at: Annotated[Moment | None, "When it was gone."]
 

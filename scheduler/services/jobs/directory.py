@@ -1,11 +1,11 @@
-"""Asks for the removal of a job's directory, and names it to the agents, which do it.
+"""Keeps a job's directory longer than its queue does, or asks for its removal and names it to the agents, which do it.
 
 The control plane has no rights in the directories of jobs. It names one by a file of its own in the shared directory;
 ``services/retention/directories.py`` sees when it is gone. Only jobs that have ended are ever named.
 """
 
 import contextlib
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from django.conf import settings
@@ -15,10 +15,94 @@ from agents.protocol.shared_dir import REMOVALS_DIR
 from scheduler.core.model.errors import Conflict
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Job
+from scheduler.selectors.directories import directory_kept_until, queue_keeps_until
+from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor
+from scheduler.services.inputs import Problems
 from scheduler.services.jobs.cancel_suspend_resume import job_locked
 from scheduler.services.jobs.state import job_event
 from scheduler.services.permission import actor_name
+
+AHEAD = timedelta(days=365)  # what is to stay for longer is asked for again, or belongs elsewhere
+DAY = timedelta(days=1)
+MORE_DAYS = 30  # unless the user says how many
+
+
+def job_keep(*, actor: Actor, job: Job, at: datetime, until: datetime | None = None, days: int | None = None) -> Job:
+    """Keep the directory of an ended job for longer than its queue does; the same date again changes nothing.
+
+    A limit of the queue on bytes may still remove it before. Without ``until`` and ``days`` the rule of the queue alone
+    holds again.
+
+    Args:
+        until: A moment after the end of that rule, in the future, a year ahead at most.
+        days: Instead: so many more than it is kept now.
+
+    Raises:
+        NotFound: ``actor`` may not see it.
+        NotAllowed: ``actor`` is neither its owner nor a lead of its queue.
+        Conflict: It has not ended, has no directory, its queue keeps it for a year or longer, or without a date it
+            would be removed at once.
+        SpecInvalid: A bad date or number of days.
+    """
+    with transaction.atomic():
+        job = job_locked(actor, job)
+        if JobState(job.state) not in TERMINAL:
+            raise Conflict(f"J-{job.number} is {job.state}: its files are all kept. Say how long when it has ended.")
+        _refuse_without_directory(job)
+        if job.directory_removal_at is not None:
+            raise Conflict(f"J-{job.number} has no files any more: they are removed.")
+        until = _checked(job, until, days, at)
+        before = job.keep_directory_until
+        if until != before:
+            job_event(
+                job=job,
+                kind="directory_kept",
+                at=at,
+                actor=actor_name(actor),
+                reason="keep" if until else "keep_no_longer",
+                data={"keep_until": {"before": iso(before), "after": iso(until)}},
+                changes={"keep_directory_until": until},
+            )
+    return job
+
+
+def kept_more(job: Job, *, days: int, at: datetime) -> datetime:
+    """Return until when the directory is kept with so many days more than now."""
+    return max(at, directory_kept_until(job) or at) + timedelta(days=days)
+
+
+def _checked(job: Job, until: datetime | None, days: int | None, at: datetime) -> datetime | None:
+    """Return the date to store. Raises Conflict, or SpecInvalid with the range that is right."""
+    by_queue = queue_keeps_until(job) or at
+    if until is None and days is None:
+        if by_queue <= at:
+            raise Conflict(
+                f"{job.queue.name} kept the files of J-{job.number} until {_day(by_queue)}: without a date of its own "
+                "they are removed at once. Delete them, or choose another date."
+            )
+        return None
+    problems, last = Problems(), at + AHEAD
+    first = max(at, by_queue) if days is None else kept_more(job, days=0, at=at)
+    if first + DAY > last:
+        raise Conflict(f"The files of J-{job.number} are kept until {_day(first)}; a date may be a year ahead at most.")
+    if days is not None:
+        problems.number("days", days, low=1, high=(last - first).days, label="days, up to a year from now,")
+    elif until is not None and not first < until <= last + DAY:  # the last day has all its hours, in every time zone
+        why = f"until when {job.queue.name} keeps them anyway" if first > at else "which is now"
+        detail = f"until must be after {_day(first)}, {why}, and {_day(last)} at the latest. You gave {_day(until)}."
+        problems.add("until", "range", detail)
+    problems.refuse()
+    return until if days is None else kept_more(job, days=days, at=at)
+
+
+def _day(at: datetime) -> str:
+    return str(at.date())
+
+
+def _refuse_without_directory(job: Job) -> None:
+    if job.directory_bytes is None:
+        raise Conflict(f"J-{job.number} has no directory: it never started.")
 
 
 def job_discard(*, actor: Actor, job: Job, at: datetime) -> Job:
@@ -33,8 +117,7 @@ def job_discard(*, actor: Actor, job: Job, at: datetime) -> Job:
         job = job_locked(actor, job)
         if JobState(job.state) not in TERMINAL:
             raise Conflict(f"J-{job.number} is {job.state}: what it needs is not removed. Cancel it first.")
-        if job.directory_bytes is None:
-            raise Conflict(f"J-{job.number} has no directory: it never started.")
+        _refuse_without_directory(job)
         if job.directory_removal_at is None:
             directory_ask(job, actor=actor_name(actor), reason="discard", at=at)
     return job

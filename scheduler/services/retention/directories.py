@@ -1,12 +1,14 @@
-"""Has the directories of jobs removed that ended longer ago than their queue keeps them, and notes which are gone.
+"""Has the directories of jobs removed that are kept no longer, and notes which are gone.
 
+Too old are those that neither their queue nor a user keeps (``selectors/directories.py``). Beyond a limit on bytes
+the oldest go earlier, whatever date a user set: else few jobs of one user could take all the room of a queue.
 Agents remove them (``services/jobs/directory.py``); one is gone when nothing of its name is left.
 """
 
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 from django.conf import settings
@@ -16,6 +18,7 @@ from django.db.models import Sum
 from agents.protocol.shared_dir import GONE, JOBS_DIR, REMOVALS_DIR
 from scheduler.models import Job, Queue
 from scheduler.models.job import ENDED
+from scheduler.selectors.directories import too_old
 from scheduler.selectors.queues.stored import KEPT_AT_LEAST, kept_directories
 from scheduler.services.jobs.directory import directory_ask, directory_name
 from scheduler.services.retention.policy import Kept
@@ -33,7 +36,7 @@ def directories_chunk_remove(kept: Kept, *, at: datetime) -> int:
 def _ask(kept: Kept, *, at: datetime) -> int:
     for queue in Queue.objects.order_by("pk"):
         ended = kept.rows.filter(queue=queue, directory_removal_at=None).order_by("ended_at", "pk").select_for_update()
-        old = list(ended.filter(ended_at__lt=at - timedelta(days=queue.keep_directories_days))[:JOBS_A_CHUNK])
+        old = list(ended.filter(too_old(queue, at))[:JOBS_A_CHUNK])
         for job in old:
             directory_ask(job, actor="scheduler", reason="age", at=at)
         over = [] if old else _beyond_limits(queue, list(ended.filter(ended_at__lt=at - KEPT_AT_LEAST)[:JOBS_A_CHUNK]))

@@ -65,7 +65,7 @@ def test_plain_script_survives_preemptions(priorities: Stack, times: int, step_s
     assert job["preemptions"] >= times
     assert f"ended as [{STEPS}, {weight_after(STEPS)}] True" in log
     assert job["directory"]["size_bytes"] > 0
-    assert job["actions"] == ["discard"]
+    assert job["actions"] == ["keep", "discard"]
 
     member.call("POST", f"/api/v1/jobs/{job_id}/discard")
     wait_for("its files are gone", lambda: not (priorities.var_dir / "shared" / "jobs" / job_id).exists())

@@ -117,6 +117,7 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "post-api-job-actions": {"action": "suspend", "jobs": [world.job.pk]},
         "post-api-job-reprioritise": {"priority": 80},
         "post-api-job-unblock": {"gpus": 2},
+        "post-api-job-keep": {"days": 30},
         "post-api-experiments": experiment_body(),
         "post-api-templates": {"queue": "vision", "name": "quick", "spec": {"resources": {"gpus": 1}}},
         "post-api-queues": {"name": "org/new", "parent": "org", "quota_gpus": 1},

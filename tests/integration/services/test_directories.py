@@ -1,8 +1,9 @@
-"""The directories of ended jobs: how long they are kept, what a limit removes, and who may free the space."""
+"""The directories of ended jobs: how long they are kept, what a limit removes, and which users may free the space."""
 
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from django.contrib.auth.models import User
@@ -13,9 +14,11 @@ from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Event, Job, Queue
 from scheduler.models.queue import Role
+from scheduler.selectors.directories import directory_kept_until, queue_keeps_until, too_old
 from scheduler.selectors.queues.stored import queue_stored
-from scheduler.services.jobs.directory import job_discard
+from scheduler.services.jobs.directory import job_discard, job_keep
 from scheduler.services.queues.directories import queue_keep_directories
+from scheduler.services.retention import directories
 from scheduler.services.retention.remove import old_rows_remove
 from tests.support.rows.factories import AT, job_make, member_make, queue_make
 
@@ -142,6 +145,144 @@ def test_limit_removes_the_oldest_but_none_that_ended_lately(shared: Path) -> No
     clean_up(shared, at=now)
     assert left(shared) == {lately.pk, runs.pk}
     assert not Job.objects.filter(pk=oldest.pk, directory_removed_at=None).exists()
+
+
+def test_asked_for_stays_longer_than_its_queue_keeps(shared: Path, settings: Any) -> None:
+    """Until that date, with the row of its job; a date before the end of the rule shortens nothing."""
+    settings.KEEP_JOBS_DAYS = 1
+    queue = queue_make()
+    asked, other = made(shared, queue), made(shared, queue)
+    shorter = made(shared, queue, keep_directory_until=AT + timedelta(days=2))
+    job_keep(actor=asked.owner, job=asked, until=AT + timedelta(days=60), at=AT + timedelta(days=1))
+    clean_up(shared, at=AT + timedelta(days=29))
+    assert left(shared) == {asked.pk, other.pk, shorter.pk}
+    clean_up(shared, at=AT + timedelta(days=59))
+    assert left(shared) == {asked.pk}
+    assert Job.objects.get() == asked
+    clean_up(shared, at=AT + timedelta(days=61))
+
+    assert left(shared) == set()
+
+
+def test_many_that_stay_longer_hold_up_no_other(shared: Path) -> None:
+    """A pass looks at so many of the oldest at once; the next ones are found all the same."""
+    queue = queue_make()
+    owner = member_make(queue)
+    later = AT + timedelta(days=60)
+    for _ in range(3):
+        made(shared, queue, owner=owner, keep_directory_until=later)
+    last = made(shared, queue, owner=owner, at=AT + timedelta(hours=1))
+    with patch.object(directories, "JOBS_A_CHUNK", 2):
+        clean_up(shared)
+
+    assert last.pk not in left(shared)
+    assert len(left(shared)) == 3
+
+
+def test_limit_counts_what_stays_longer_and_removes_it_first_as_the_oldest(shared: Path) -> None:
+    """A date would else let one user fill a queue: limits of the queue and of a user go before it."""
+    queue = queue_make(directories_most_bytes=2 * GB)
+    owner = member_make(queue)
+    asked = made(shared, queue, owner=owner)
+    newer = [made(shared, queue, owner=owner, at=AT + timedelta(days=day)) for day in (1, 2)]
+    job_keep(actor=owner, job=asked, until=AT + timedelta(days=300), at=AT + timedelta(days=1))
+    assert queue_stored(queue).num_bytes == 3 * GB
+    clean_up(shared, at=AT + timedelta(days=10))
+    assert left(shared) == {job.pk for job in newer}
+    Queue.objects.update(directories_most_bytes=None, user_directories_most_bytes=GB)
+    job_keep(actor=owner, job=newer[0], until=AT + timedelta(days=300), at=AT + timedelta(days=3))
+    clean_up(shared, at=AT + timedelta(days=10))
+
+    assert left(shared) == {newer[1].pk}
+
+
+@pytest.mark.parametrize("asked_days", [None, 0, 5, 6, 9, 20])
+@pytest.mark.parametrize("queue_days", [0, 6, 10])
+def test_sweep_and_page_say_the_same_date(asked_days: int | None, queue_days: int) -> None:
+    """What selects many jobs and what tells the date of one agree, a second before it and after it."""
+    queue = queue_make(keep_directories_days=queue_days)
+    asked = None if asked_days is None else AT + timedelta(days=asked_days)
+    job = job_make(queue, state=JobState.COMPLETED, directory_bytes=1, keep_directory_until=asked)
+    until = directory_kept_until(job)
+    assert until is not None
+    assert job.ended_at is not None
+
+    assert until == max(job.ended_at + timedelta(days=queue_days), asked or AT)
+    assert not Job.objects.filter(too_old(queue, until)).exists()
+    assert Job.objects.filter(too_old(queue, until + timedelta(seconds=1))).exists()
+
+
+def test_date_is_an_event_and_can_be_taken_back(shared: Path) -> None:
+    """The same date is no second event; without one the rule of the queue holds again."""
+    job = made(shared, queue_make())
+    until, by_queue = AT + timedelta(days=60), queue_keeps_until(job)
+    for _ in range(2):
+        job_keep(actor=job.owner, job=job, until=until, at=AT)
+    job_keep(actor=job.owner, job=job, days=10, at=AT)
+    more = job_keep(actor=job.owner, job=job, at=AT)
+    told = Event.objects.filter(kind="directory_kept").order_by("pk")
+
+    assert [event.reason for event in told] == ["keep", "keep", "keep_no_longer"]
+    assert told[1].data == {"keep_until": {"before": "2026-05-06T14:32:00Z", "after": "2026-05-16T14:32:00Z"}}
+    assert directory_kept_until(more) == by_queue
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"until": AT + timedelta(days=2)}, "until must be after 2026-04-06, until when vision keeps them"),
+        ({"until": AT - timedelta(days=2)}, "You gave 2026-03-05."),
+        ({"until": AT + timedelta(days=367)}, "and 2027-03-07 at the latest. You gave 2027-03-09."),
+        ({"days": 0}, "must be between 1 and 334"),
+        ({"days": 335}, "You asked for 335."),
+        ({"days": 10**12}, "must be between 1 and 334"),
+    ],
+)
+def test_bad_date_is_told_with_what_is_right(shared: Path, asked: dict[str, Any], says: str) -> None:
+    """Within the rule, past, beyond a year; the field is named and nothing is stored."""
+    job = made(shared, queue_make("vision"))
+    with pytest.raises(SpecInvalid) as refused:
+        job_keep(actor=job.owner, job=job, at=AT, **asked)
+    job.refresh_from_db()
+
+    [error] = refused.value.errors
+    assert error.pointer == f"/{next(iter(asked))}"
+    assert says in error.detail
+    assert job.keep_directory_until is None
+
+
+def test_past_date_is_told_where_its_queue_keeps_it_no_longer(shared: Path) -> None:
+    """The sweep has not come yet, or the date of a user is all that holds it: then the way back would delete it."""
+    job = made(shared, queue_make("vision"), keep_directory_until=AT + timedelta(days=60))
+    at = AT + timedelta(days=40)
+    with pytest.raises(SpecInvalid, match="must be after 2026-04-16, which is now, and 2027-04-16 at the latest"):
+        job_keep(actor=job.owner, job=job, until=AT + timedelta(days=35), at=at)
+    with pytest.raises(Conflict, match=r"vision kept the files .* until 2026-04-06: without a date .* removed at once"):
+        job_keep(actor=job.owner, job=job, at=at)
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"state": JobState.RUNNING}, "is running: its files are all kept"),
+        ({"directory_bytes": None}, "has no directory: it never started"),
+        ({"directory_removal_at": AT}, "has no files any more"),
+    ],
+)
+def test_job_without_files_to_keep_is_refused(shared: Path, columns: dict[str, Any], says: str) -> None:
+    """One that has not ended keeps all; the others have nothing."""
+    job = made(shared, queue_make(), state=columns.pop("state", JobState.COMPLETED))
+    Job.objects.filter(pk=job.pk).update(**columns)
+    with pytest.raises(Conflict, match=says):
+        job_keep(actor=job.owner, job=job, days=30, at=AT)
+
+
+def test_queue_that_keeps_files_for_years_needs_no_date(shared: Path) -> None:
+    """There is no date that would be right, and the refusal says until when they are kept."""
+    job = made(shared, queue_make(keep_directories_days=1_000))
+    for asked in ({"days": 30}, {"until": AT + timedelta(days=360)}):
+        with pytest.raises(Conflict, match="are kept until 2028-12-01; a date may be a year ahead at most"):
+            job_keep(actor=job.owner, job=job, at=AT, **asked)
 
 
 def test_shared_directory_that_is_away_says_nothing(shared: Path) -> None:

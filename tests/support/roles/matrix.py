@@ -163,6 +163,13 @@ ROWS = (
         Way("post-api-job-discard", does=409),
         Way("POST job-discard", does=302, refused=302),
     ),
+    Row("open the address of keeping a directory", MEMBERS, page=Way("GET job-keep", does=302, refused=302)),
+    Row(  # it runs
+        "keep a job's directory longer",
+        MEMBERS,
+        Way("post-api-job-keep", does=409),
+        Way("POST job-keep", does=302, refused=302),
+    ),
     Row("be asked for a priority", MEMBERS, page=Way("GET job-reprioritise", refused=302)),
     Row(
         "change the priority of a job",

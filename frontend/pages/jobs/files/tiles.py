@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from frontend.components.formats import NBSP, clock, counted, data_size, number
 from frontend.pages.jobs.subject import Subject
+from scheduler.selectors.directories import directory_kept_until, queue_keeps_until
 from scheduler.selectors.files.names import name_shown
 from scheduler.selectors.files.survey import Survey
 from scheduler.selectors.queues.stored import queue_stored
@@ -19,6 +20,7 @@ class FileTile:
 
     Attributes:
         percent: How far a bar is filled; empty for no bar.
+        href, action: What the reader may do about it; empty for nothing.
     """
 
     label: str
@@ -27,6 +29,8 @@ class FileTile:
     detail: str = ""
     tone: str = ""
     percent: str = ""
+    href: str = ""
+    action: str = ""
 
 
 def title_of(survey: Survey) -> str:
@@ -66,16 +70,21 @@ def _found(subject: Subject, survey: Survey) -> FileTile:
 
 
 def _kept(subject: Subject) -> FileTile:
-    directory, days = subject.detail["directory"], subject.job.queue.keep_directories_days
-    until = subject.time(directory["kept_until"]) if directory else None
+    queue, until = subject.job.queue, directory_kept_until(subject.job)
+    days = counted(queue.keep_directories_days, "day")
     if until is None:
-        return FileTile(label="Kept until", value="it ends", detail=f"and {counted(days, 'day')} after that")
+        return FileTile(label="Kept until", value="it ends", detail=f"and {days} after that")
     left, day = (until - subject.at).days, until.astimezone(subject.zone)
+    year = f" {day.year}" if day.year != subject.at.year else ""
+    is_longer = until != queue_keeps_until(subject.job)
+    may = "keep" in subject.detail["actions"]
     return FileTile(
         label="Kept until",
-        value=f"{day:%a} {day.day} {day:%b}",
-        detail=f"{counted(days, 'day')} after its end, then deleted",
+        value=f"{day:%a} {day.day} {day:%b}{year}",
+        detail=f"longer than the {days} of {queue.name}" if is_longer else f"{days} after its end, then deleted",
         tone="warn" if left < WARN_DAYS else "",
+        href=f"{subject.path}/keep" if may else "",
+        action="Change" if is_longer else "Keep longer",
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from frontend.components.devices import DeviceWord
+from frontend.components.event_words.jobs import kept_longer
 from frontend.components.event_words.trials import trial_words
 from frontend.components.formats import data_size, duration, number, percent
 from frontend.components.reason_names import reason_name
@@ -63,6 +64,8 @@ def _words(row: EventRow) -> tuple[str, str, str]:
         return "info", "pencil", f"{row['actor']} changed {what}"
     if row["kind"] == "directory_removal":
         return "mute", "trash-2", "Its files are removed"
+    if row["kind"] == "directory_kept":
+        return "mute", "folder", f"{row['actor']} keeps its files {kept_longer(row)}"
     if row["kind"] == "trial":
         tone, icon, words = trial_words(row["data"])
         return tone, icon, words[0].upper() + words[1:]

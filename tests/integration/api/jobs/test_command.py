@@ -6,6 +6,7 @@ import stat
 import sys
 import zipfile
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,30 @@ def test_files_are_removed_after_a_question(
     number = capsys.readouterr().out.split()[0]
     assert main(["files", "rm", "--yes", number]) == 1
     assert "is queued" in capsys.readouterr().err
+
+
+def test_files_are_kept_longer(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """30 days more, until a day, or as long as the queue does; bad values say what is right."""
+    ended = datetime.now(UTC) - timedelta(days=1)
+    job = job_make(shop.vision, owner=shop.users["member"], state=JobState.COMPLETED, at=ended, directory_bytes=1)
+    key = f"J-{job.number}"
+    assert job.ended_at is not None
+    day = (datetime.now(UTC) + timedelta(days=70)).date()
+
+    assert main(["files", "keep", key]) == 0
+    assert Job.objects.get(pk=job.pk).keep_directory_until == job.ended_at + timedelta(days=60)
+    assert main(["files", "keep", key, "--until", str(day)]) == 0
+    assert f"{key}  its files are kept until {day.year}-" in capsys.readouterr().out
+    assert main(["files", "keep", key, "--undo"]) == 0
+    assert Job.objects.get(pk=job.pk).keep_directory_until is None
+    capsys.readouterr()
+    for wrong, says in (
+        (("--days", "many"), "argument --days: must be a whole number, such as 4, not 'many'."),
+        (("--until", "31.1."), "--until needs a day, such as --until 2030-11-30, not '31.1.'."),
+        (("--until", "2001-01-31"), "You gave 2001-01-31."),
+    ):
+        assert main(["files", "keep", key, *wrong]) != 0
+        assert says in capsys.readouterr().err
 
 
 def test_files_are_listed_and_downloaded(

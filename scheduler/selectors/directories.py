@@ -1,0 +1,29 @@
+"""How long the directory of a job is kept: the one rule of pages, REST and the sweep that has directories removed."""
+
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+
+from scheduler.models import Job, Queue
+
+
+def queue_keeps_until(job: Job) -> datetime | None:
+    """Return until when the rule of its queue keeps the directory of a job; None without a directory or an end."""
+    if job.directory_bytes is None or job.ended_at is None:
+        return None
+    return job.ended_at + timedelta(days=job.queue.keep_directories_days)
+
+
+def directory_kept_until(job: Job) -> datetime | None:
+    """Return until when the directory of a job is kept: by its queue, or later where a user asked for it.
+
+    A limit of the queue on bytes may remove it before. ``too_old`` is the same for many jobs.
+    """
+    by_queue = queue_keeps_until(job)
+    return by_queue and max(by_queue, job.keep_directory_until or by_queue)
+
+
+def too_old(queue: Queue, at: datetime) -> Q:
+    """Return what selects those ended jobs of a queue whose ``directory_kept_until`` is over."""
+    asked_is_over = Q(keep_directory_until=None) | Q(keep_directory_until__lt=at)
+    return asked_is_over & Q(ended_at__lt=at - timedelta(days=queue.keep_directories_days))
