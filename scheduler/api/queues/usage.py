@@ -25,6 +25,7 @@ LATELY = timedelta(days=7)
 LONGEST = timedelta(days=366)
 UsageColumn = Literal["queue", "user", "allocated_gpu_hours", "measured_gpu_hours", "busy_gpu_hours"]
 COLUMNS: tuple[UsageColumn, ...] = get_args(UsageColumn)
+CSV_IS = f"The rows with a head: {', '.join(COLUMNS)}. They are those of the JSON; what was not measured is empty."
 RANGE = (
     instant("since", "Begin of the range; 7 days before its end without."),
     instant("until", "End of the range; now without."),
@@ -58,7 +59,7 @@ class Usage(_OfRange):
         summary="Read the GPU-hours of a queue",
         responses={
             (200, "application/json"): UsageDocument,
-            (200, "text/csv"): OpenApiResponse(OpenApiTypes.STR, description="The rows, with a head."),
+            (200, "text/csv"): OpenApiResponse(OpenApiTypes.STR, description=CSV_IS),
         },
     )
     def get(self, request: Request, name: str) -> Response:

@@ -76,7 +76,7 @@ class SiblingRow(TypedDict):
 class UsageTotal(TypedDict):
     """Sums over all rows."""
 
-    allocated_gpu_hours: float
+    allocated_gpu_hours: Annotated[float, "GPUs that rounds gave, times hours."]
     measured_gpu_hours: Annotated[float | None, "Of which the utilization is known; null where nothing was measured."]
     busy_gpu_hours: Annotated[float | None, "The measured ones, each times its utilization."]
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
+from clusterweb.config.env import BASE_DIR
+from scheduler.api.queues.usage import COLUMNS, CSV_IS
 from scheduler.core.model.lifecycle import JobState
 from scheduler.live.reports.gpu_use import Use
 from scheduler.models import Attempt, Job, Lease, Queue, UsageHour
@@ -204,6 +207,17 @@ def test_csv_and_json_say_the_same_and_names_are_no_formulas(settings: Any) -> N
     assert float(row["allocated_gpu_hours"]) == as_json["rows"][0]["allocated_gpu_hours"] == 2.0
     assert client.get(f"{path}&format=xml").status_code == 400
     assert client.get("/api/v1/queues/vision/usage?since=2027-01-01").status_code == 400
+
+
+def test_leads_read_what_each_column_of_the_csv_holds() -> None:
+    """In the table of docs/leads.md; OpenAPI names them in their order."""
+    text = (BASE_DIR / "docs/leads.md").read_text()
+    described = [
+        name for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE) for name in re.findall("`(.*?)`", row)
+    ]
+
+    assert tuple(name for name in described if name in COLUMNS) == COLUMNS
+    assert ", ".join(COLUMNS) in CSV_IS
 
 
 @pytest.mark.django_db
