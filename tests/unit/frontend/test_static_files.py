@@ -59,3 +59,14 @@ def test_vendored_scripts_are_the_pinned_ones() -> None:
 
     assert {name for name, _ in rows} == {path.name for path in VENDOR.glob("*.js")}
     assert all(hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest for name, digest in rows)
+
+
+def test_sentences_are_never_cut_where_nothing_opens_them() -> None:
+    """What a policy does, why a job waits: whole, since a title on hover is not for all readers."""
+    admin = (FRONTEND / "pages/admin/static/admin/admin.css").read_text()
+    [sentence] = re.findall(
+        r"^\.table td\.grow \.cut \{(.*)\}$", (COMPONENTS / "components.css").read_text(), re.MULTILINE
+    )
+
+    assert "line-clamp" not in admin + sentence
+    assert "white-space: normal" in sentence
