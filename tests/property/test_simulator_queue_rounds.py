@@ -192,6 +192,17 @@ def test_a_round_looks_at_few_of_many_that_wait(policy: str, most: int) -> None:
     assert not numbers if not most else numbers[len(numbers) // 2] <= most
 
 
+@pytest.mark.parametrize("policy", ["fifo", "srtf", "las"])
+def test_a_round_that_seats_all_jobs_on_free_gpus_walks_over_none(policy: str) -> None:
+    """Also where the order may stop jobs, and where queues ask for more than their quota."""
+    jobs = [SimJob(arrival_s=30.0 * (row // 4), num_gpus=1, run_s=45.5 + row % 20, queue=row % 2) for row in range(200)]
+    tables = snapshot_of([], [ServerRow(num_gpus=16)], [QueueRow(quota_gpus=3, max_gpus=10_000)] * 2)
+    with patch.object(QueueRounds, "_seated", side_effect=AssertionError("a walk over all jobs")):
+        outcome = simulate(Replay(jobs, tables.servers, tables.queues, build_config(policy=policy), round_s=60.0))
+
+    assert np.isfinite(outcome.records.end_s).all()
+
+
 def test_many_queues_are_really_served_by_a_kept_board() -> None:
     """Quotas, limits, drifting keys and cores that bind need no whole round; other mechanisms and introspection do."""
     job = SimJob(arrival_s=0.0, num_gpus=1, run_s=10.0)

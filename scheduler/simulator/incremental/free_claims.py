@@ -1,8 +1,10 @@
-"""A round of many queues in which jobs find free GPUs and none has to leave, made without a look at running jobs.
+"""A round of many queues in which jobs find free GPUs and none has to leave.
 
-Serves queues side by side under orders that stop no running job. Then running jobs use up the quota of their queue
-before all others, so what is left of it, and which jobs are within a fair share, follows from what each queue holds. A
-round in which a quota has to be taken back is left to the walk over all jobs. Used by ``QueueRounds``;
+Serves queues side by side. Where the order stops no running job, running jobs use up the quota of their queue before
+all others, so what is left of it, and which jobs are within a fair share, follows from what each queue holds; a round
+in which a quota has to be taken back is left to the walk over all jobs. Where the order may stop running jobs, only a
+round that seats all waiting jobs is sure to stop none. Then running jobs count by their place in the order, and are
+looked at in those queues alone that ask for more than their quota. Used by ``QueueRounds``;
 tests/property/test_simulator_queue_rounds.py holds its plans equal to those of ``plan_round``.
 """
 
@@ -20,10 +22,8 @@ from scheduler.simulator.incremental.walks.preemption_candidates import Key
 
 def serves_free_claims(given: PlannerInput, tree: QueueTree) -> bool:
     """Return whether ``FreeClaims`` decides as the walk over all jobs does."""
-    config = given.config
-    stops_none = not (config.policy.preemptive and config.preempt)
     side_by_side = all(len(path) == 1 for path in tree.paths)
-    return stops_none and side_by_side and not given.demands.needs.tight
+    return side_by_side and not given.demands.needs.tight
 
 
 class FreeClaims:
@@ -32,6 +32,7 @@ class FreeClaims:
     def __init__(self, given: PlannerInput, tree: QueueTree, board: Board, lines: KeptLines) -> None:
         self._tree, self._board, self._lines = tree, board, lines
         self._locality, self._gangs = given.config.locality, given.demands.gangs
+        self._by_order = given.config.policy.preemptive and given.config.preempt
         self._capacity_gpus = int(given.servers.num_gpus.sum())
         self._rights = [
             (float(cap), float(quota), weight)
@@ -45,27 +46,34 @@ class FreeClaims:
         self._held = self._board.held_gpus.copy()
         self._started: dict[int, Seats] = {}
         self._covered: dict[int, int] = {}  # by line, how many of its first jobs a quota covers
-        self._covered_gpus: dict[int, int] = {}  # by queue
+        # By queue, what counts before its first job without quota if it is not all that it holds; and these jobs with
+        # their GPUs, where running ones are among them.
+        self._used_gpus: dict[int, int] = {}
+        self._without: dict[int, list[tuple[Key, int]]] = {}
         if self._departures != self._board.departures:
             self._departures = self._board.departures
             self._closed.clear()
 
-    def seated(self) -> dict[int, Seats] | None:
+    def seated(self, now_s: float) -> dict[int, Seats] | None:
         """Seat the jobs that find free GPUs, and return their seats in the order of their turns.
 
         None when it takes a walk over all jobs; then the board is as before.
         """
+        lines = self._lines
+        if self._by_order and sum(lines.gpus_of_queue) > self._board.space.total:
+            return None
         self._begin()
-        held, lines = self._held, self._lines
+        held = self._held
         if any(has + asked > cap for has, asked, cap in zip(held, lines.gpus_of_queue, self._tree.cap, strict=True)):
             return None  # what a queue may hold at most would count
-        covered = self._in_quota()
-        for key in covered:
-            if not self._sit(key[3]):
-                for row in self._started:
-                    self._board.leave(row)
-                return None
-        self._others()
+        done = all(self._sit(key[3]) for key in self._in_quota(now_s))
+        if done:
+            self._others()
+            done = not self._by_order or len(self._started) == len(lines)
+        if not done:
+            for row in self._started:
+                self._board.leave(row)
+            return None
         return self._started
 
     def _sit(self, row: int) -> bool:
@@ -82,12 +90,16 @@ class FreeClaims:
         self._started[row] = seats
         return True
 
-    def _in_quota(self) -> list[Key]:
+    def _in_quota(self, now_s: float) -> list[Key]:
         """Return the waiting jobs that the quota of their queue covers, in the order of the policy."""
         covered: list[Key] = []
         lines = self._lines
+        in_order: dict[int, int] = {}
         for queue, (quota, held) in enumerate(zip(self._tree.quota, self._held, strict=True)):
             left, numbers = quota - held, lines.of_queue[queue]
+            if self._by_order and numbers and lines.gpus_of_queue[queue] > left:
+                in_order[queue] = quota
+                continue
             if left <= 0 or not numbers:
                 continue
             before = left
@@ -102,8 +114,33 @@ class FreeClaims:
                 at = self._covered[number] = self._covered.get(number, 0) + 1
                 if at < len(lines.lines[number]):
                     heappush(heap, (lines.lines[number][at], number))
-            self._covered_gpus[queue] = before - left
+            self._used_gpus[queue] = held + before - left
+        if in_order:
+            covered += self._in_quota_by_order(in_order, now_s)
         covered.sort()
+        return covered
+
+    def _in_quota_by_order(self, left: dict[int, int], now_s: float) -> list[Key]:
+        """Return the same for queues, given with their quotas, of which running jobs use it up by their place alone."""
+        lines, queue_of, gpus_of, seats = self._lines, self._board.queue, self._board.num_gpus, self._board.seats
+        quotas, covered = left.copy(), list[Key]()
+        keys = lines.keys([row for row in seats if queue_of[row] in left], now_s)
+        for queue in left:
+            self._without[queue] = []
+            for number in lines.of_queue[queue]:
+                keys += lines.lines[number]
+        for key in sorted(keys):
+            row = key[3]
+            queue, gpus = queue_of[row], gpus_of[row]
+            if gpus > left[queue]:
+                self._without[queue].append((key, gpus))
+                continue
+            left[queue] -= gpus
+            if row not in seats:
+                covered.append(key)
+                number = lines.line[row]
+                self._covered[number] = self._covered.get(number, 0) + 1
+        self._used_gpus |= {queue: quota - left[queue] for queue, quota in quotas.items()}
         return covered
 
     def _others(self) -> None:
@@ -150,14 +187,14 @@ class FreeClaims:
         return int(Standing.BORROWS if last_within is not None and key <= last_within else Standing.BEYOND)
 
     def _last_within(self, queues: set[int]) -> dict[int, Key]:
-        """Return for each queue the last waiting job that begins within its fair share; queues without one lack."""
+        """Return for each queue the last job without quota that begins within its fair share, if there is one."""
         lines, held = self._lines, self._held
         asked = zip(held, lines.gpus_of_queue, self._rights, strict=True)
         members = [(min(float(has + more), cap), quota, weight) for has, more, (cap, quota, weight) in asked]
         shares = share_among(self._capacity_gpus, members)  # as ``fair_shares`` of queues side by side
         last: dict[int, Key] = {}
         for queue in queues:
-            used = held[queue] + self._covered_gpus.get(queue, 0)
+            used = self._used_gpus.get(queue, held[queue])
             if not is_within_share(used, shares[queue]):
                 continue
             for key, gpus in self._uncovered(queue):
@@ -168,7 +205,9 @@ class FreeClaims:
         return last
 
     def _uncovered(self, queue: int) -> Iterator[tuple[Key, int]]:
-        """Yield the waiting jobs of a queue that no quota covers, in the order of the policy, with their GPUs."""
+        """Return the jobs of a queue without quota that count against its share, in the order of the policy."""
+        if queue in self._without:
+            return iter(self._without[queue])
         lines = self._lines
 
         def of_line(number: int) -> Iterator[tuple[Key, int]]:

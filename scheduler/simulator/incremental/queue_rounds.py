@@ -121,7 +121,7 @@ class QueueRounds:
         lines = self._lines
         if lines is None:
             return self._whole(world, self._columns.active)
-        seats = self._free_claims.seated() if self._free_claims else None
+        seats = self._free_claims.seated(world.now_s) if self._free_claims else None
         if seats is not None:
             self._jobs_wait = len(lines) > len(seats)
             return self._granted(seats, set(seats), Changes())

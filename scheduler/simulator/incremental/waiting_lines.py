@@ -43,6 +43,7 @@ class KeptLines:
         gpus_of_queue: (k,) GPUs that waiting jobs of each queue ask for.
         queue_of_line, gpus_of_line, shape_of_line: By number, the queue, and what each job asks for.
         shape: (n,) number of what each job asks for.
+        line: (n,) number of the line of each job.
     """
 
     def __init__(self, given: PlannerInput, policy: Policy, *, num_queues: int) -> None:
@@ -53,7 +54,7 @@ class KeptLines:
         numbers, line = numbered(columns.queue * (int(shapes.max(initial=0)) + 1) + shapes)
         first = np.zeros(len(numbers), dtype=np.int64)
         first[line[::-1]] = np.arange(len(line))[::-1]
-        self._line: list[int] = line.tolist()
+        self.line: list[int] = line.tolist()
         self.shape = demands.shape
         self.queue_of_line: list[int] = columns.queue[first].tolist()
         self.gpus_of_line: list[int] = columns.num_gpus[first].tolist()
@@ -76,11 +77,11 @@ class KeptLines:
         new = [row for row in (*arrived, *self._stopped) if self._possible[row] and not self._ended[row]]
         self._stopped = []
         before = [row for row in new if self._first_start_s[row] < math.inf]
-        keys = dict(zip(before, self._present(np.array(before, dtype=np.int64), now_s), strict=True)) if before else {}
+        keys = {key[3]: key for key in self.keys(before, now_s)}
         for row in new:
-            key = (keys.get(row, self._first_key[row]), self._first_start_s[row], self._arrival_s[row], row)
+            key = keys.get(row) or (self._first_key[row], math.inf, self._arrival_s[row], row)
             self._keys[row] = key
-            number = self._line[row]
+            number = self.line[row]
             queue = self.queue_of_line[number]
             line = self.lines.get(number)
             if line is None:
@@ -91,13 +92,21 @@ class KeptLines:
                 insort(line, key)
             self.gpus_of_queue[queue] += self.gpus_of_line[number]
 
+    def keys(self, rows: list[int], now_s: float) -> list[Key]:
+        """Return the present keys of some jobs."""
+        if not rows:
+            return []
+        first_start_s, arrival_s = self._first_start_s, self._arrival_s
+        present = self._present(np.array(rows, dtype=np.int64), now_s)
+        return [(key, first_start_s[row], arrival_s[row], row) for row, key in zip(rows, present, strict=True)]
+
     def note(self, changes: Changes) -> None:
         """Take in what a round changed."""
         self._stopped = [row for row in changes.stopped if row not in changes.started]  # others moved
         for row in changes.started:
             key = self._keys.pop(row, None)
             if key is not None:
-                self._leave(self._line[row], key)
+                self._leave(self.line[row], key)
 
     def _leave(self, number: int, key: Key) -> None:
         line, queue = self.lines[number], self.queue_of_line[number]
@@ -140,7 +149,7 @@ class KeptLines:
     def deepen(self, rows: Sequence[int]) -> None:
         """Look at more jobs of the lines of some jobs."""
         for row in rows:
-            number = self._line[row]
+            number = self.line[row]
             self._depth[number] = self._depth.get(number, _FEWEST) * _MORE
 
     def relax(self) -> None:
