@@ -2,13 +2,14 @@
 
 Serves queues side by side. Where the order stops no running job, running jobs use up the quota of their queue before
 all others, so what is left of it, and which jobs are within a fair share, follows from what each queue holds; a round
-in which a quota has to be taken back is left to the walk over all jobs. Where the order may stop running jobs, only a
-round that seats all waiting jobs is sure to stop none. Then running jobs count by their place in the order, and are
-looked at in those queues alone that ask for more than their quota. Used by ``QueueRounds``;
+in which a quota has to be taken back is left to the walk over all jobs. Where the order may stop running jobs, these
+count by their place in it, and a round is served when each job that goes on waiting asks for more GPUs than are free
+or held by weaker jobs without quota. Used by ``QueueRounds``;
 tests/property/test_simulator_queue_rounds.py holds its plans equal to those of ``plan_round``.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush, merge
 
 from scheduler.core.model.queue_tree import QueueTree, share_among
@@ -18,6 +19,10 @@ from scheduler.core.round.admission import Standing, is_within_share
 from scheduler.simulator.incremental.planner_input import PlannerInput
 from scheduler.simulator.incremental.waiting_lines import KeptLines
 from scheduler.simulator.incremental.walks.preemption_candidates import Key
+
+# Turn of a job without quota: its standing, its place in the order of the policy.
+_Place = tuple[int, Key]
+_END: Key = (math.inf, math.inf, math.inf, 0)
 
 
 def serves_free_claims(given: PlannerInput, tree: QueueTree) -> bool:
@@ -40,41 +45,80 @@ class FreeClaims:
         ]
         self._closed: set[int] = set()  # shapes that found no free seats, and so until a job leaves its own
         self._departures = board.departures
-        self._begin()
+        self._may_seat_all = True  # as far as the number of free GPUs tells
 
-    def _begin(self) -> None:
+    def _begin(self, now_s: float) -> None:
         self._held = self._board.held_gpus.copy()
         self._started: dict[int, Seats] = {}
         self._covered: dict[int, int] = {}  # by line, how many of its first jobs a quota covers
-        # By queue, what counts before its first job without quota if it is not all that it holds; and these jobs with
-        # their GPUs, where running ones are among them.
+        self._served: dict[int, int] = {}  # by line, how many of its first jobs are to start
+        self._last: dict[int, Key] = {}  # by queue, the last job without quota that begins within the fair share
+        # Places of jobs that run or start without quota, and so may have to leave for a stronger one; with their GPUs.
+        self._weak: list[tuple[_Place, int]] = []
+        # By queue, what counts before its first job without quota if it is not all that it holds; and where running
+        # jobs count by their place in the order, these, and with their GPUs those without quota.
         self._used_gpus: dict[int, int] = {}
-        self._without: dict[int, list[tuple[Key, int]]] = {}
+        self._running: dict[int, list[Key]] = self._in_order(now_s) if self._by_order else {}
+        self._without: dict[int, list[tuple[Key, int]]] = {queue: [] for queue in self._running}
         if self._departures != self._board.departures:
             self._departures = self._board.departures
             self._closed.clear()
+
+    def _in_order(self, now_s: float) -> dict[int, list[Key]]:
+        """Return the running jobs of queues in which not all are within the quota, in the order of the policy."""
+        lines, board = self._lines, self._board
+        self._may_seat_all = sum(lines.gpus_of_queue) <= board.space.total
+        asked = zip(self._tree.quota, self._held, lines.gpus_of_queue, lines.of_queue, strict=True)
+        running: dict[int, list[Key]] = {
+            queue: []
+            for queue, (quota, has, more, waiting) in enumerate(asked)
+            if has + more > quota and (waiting or not self._may_seat_all)
+        }
+        queue_of = board.queue
+        for key in sorted(lines.keys([row for row in board.seats if queue_of[row] in running], now_s)):
+            running[queue_of[key[3]]].append(key)
+        return running
 
     def seated(self, now_s: float) -> dict[int, Seats] | None:
         """Seat the jobs that find free GPUs, and return their seats in the order of their turns.
 
         None when it takes a walk over all jobs; then the board is as before.
         """
-        lines = self._lines
-        if self._by_order and sum(lines.gpus_of_queue) > self._board.space.total:
-            return None
-        self._begin()
-        held = self._held
-        if any(has + asked > cap for has, asked, cap in zip(held, lines.gpus_of_queue, self._tree.cap, strict=True)):
+        lines, asked = self._lines, zip(self._board.held_gpus, self._lines.gpus_of_queue, self._tree.cap, strict=True)
+        if any(has + more > cap for has, more, cap in asked):
             return None  # what a queue may hold at most would count
-        done = all(self._sit(key[3]) for key in self._in_quota(now_s))
+        self._begin(now_s)
+        done = all(self._sit(key[3]) for key in self._in_quota())
         if done:
+            self._served = self._covered.copy()
+            if self._by_order and not self._may_seat_all:
+                self._last = self._last_within(self._running)
             self._others()
-            done = not self._by_order or len(self._started) == len(lines)
+            done = not self._by_order or len(self._started) == len(lines) or self._stops_none()
         if not done:
             for row in self._started:
                 self._board.leave(row)
             return None
         return self._started
+
+    def _stops_none(self) -> bool:
+        """Return whether each job that goes on waiting lacks GPUs even if all weaker jobs without quota were to leave.
+
+        In a line, later jobs ask for as many and find fewer, so the first one decides.
+        """
+        if self._may_seat_all:
+            return False  # not all running jobs are known
+        lines, served, first = self._lines, self._served, dict[int, _Place]()
+        for number, line in lines.lines.items():
+            at = served.get(number, 0)
+            if at < len(line):
+                place, gpus = self._place(line[at], lines.queue_of_line[number]), lines.gpus_of_line[number]
+                first[gpus] = min(place, first.get(gpus, place))
+        weak, strongest, free = self._weak, min(first.values()), self._board.space.total
+        for queue, jobs in self._without.items():
+            weak += [(self._place(key, queue), gpus) for key, gpus in jobs]
+        weak = [job for job in weak if job[0] > strongest]
+        return all(free + sum([held for at, held in weak if at > place]) < gpus for gpus, place in first.items())
 
     def _sit(self, row: int) -> bool:
         """Seat a job on free GPUs, if it can be."""
@@ -90,88 +134,64 @@ class FreeClaims:
         self._started[row] = seats
         return True
 
-    def _in_quota(self, now_s: float) -> list[Key]:
+    def _in_quota(self) -> list[Key]:
         """Return the waiting jobs that the quota of their queue covers, in the order of the policy."""
         covered: list[Key] = []
-        lines = self._lines
-        in_order: dict[int, int] = {}
+        lines, gpus_of = self._lines, self._board.num_gpus
         for queue, (quota, held) in enumerate(zip(self._tree.quota, self._held, strict=True)):
-            left, numbers = quota - held, lines.of_queue[queue]
-            if self._by_order and numbers and lines.gpus_of_queue[queue] > left:
-                in_order[queue] = quota
+            running, numbers = self._running.get(queue, ()), lines.of_queue[queue]
+            left = quota if running else quota - held
+            if not running and (left <= 0 or not numbers):
                 continue
-            if left <= 0 or not numbers:
-                continue
-            before = left
             heap = [(lines.lines[number][0], number) for number in numbers if lines.gpus_of_line[number] <= left]
             heapify(heap)
-            while heap:
-                key, number = heappop(heap)
-                if lines.gpus_of_line[number] > left:
-                    continue  # nor do the jobs behind it fit
-                left -= lines.gpus_of_line[number]
-                covered.append(key)
-                at = self._covered[number] = self._covered.get(number, 0) + 1
-                if at < len(lines.lines[number]):
-                    heappush(heap, (lines.lines[number][at], number))
-            self._used_gpus[queue] = held + before - left
-        if in_order:
-            covered += self._in_quota_by_order(in_order, now_s)
+            for ahead in (*running, _END):
+                while heap and heap[0][0] < ahead:
+                    key, number = heappop(heap)
+                    if lines.gpus_of_line[number] > left:
+                        continue  # nor do the jobs behind it fit
+                    left -= lines.gpus_of_line[number]
+                    covered.append(key)
+                    at = self._covered[number] = self._covered.get(number, 0) + 1
+                    if at < len(lines.lines[number]):
+                        heappush(heap, (lines.lines[number][at], number))
+                if ahead is not _END:
+                    gpus = gpus_of[ahead[3]]
+                    if gpus <= left:
+                        left -= gpus
+                    else:
+                        self._without[queue].append((ahead, gpus))
+            self._used_gpus[queue] = quota - left
         covered.sort()
-        return covered
-
-    def _in_quota_by_order(self, left: dict[int, int], now_s: float) -> list[Key]:
-        """Return the same for queues, given with their quotas, of which running jobs use it up by their place alone."""
-        lines, queue_of, gpus_of, seats = self._lines, self._board.queue, self._board.num_gpus, self._board.seats
-        quotas, covered = left.copy(), list[Key]()
-        keys = lines.keys([row for row in seats if queue_of[row] in left], now_s)
-        for queue in left:
-            self._without[queue] = []
-            for number in lines.of_queue[queue]:
-                keys += lines.lines[number]
-        for key in sorted(keys):
-            row = key[3]
-            queue, gpus = queue_of[row], gpus_of[row]
-            if gpus > left[queue]:
-                self._without[queue].append((key, gpus))
-                continue
-            left[queue] -= gpus
-            if row not in seats:
-                covered.append(key)
-                number = lines.line[row]
-                self._covered[number] = self._covered.get(number, 0) + 1
-        self._used_gpus |= {queue: quota - left[queue] for queue, quota in quotas.items()}
         return covered
 
     def _others(self) -> None:
         """Seat the jobs without quota: those within the fair share of their queue first."""
-        lines, covered, at_of = self._lines, self._covered, self._covered.copy()
+        lines, served = self._lines, self._served
         hopeful: list[int] = []
         for shape, numbers in lines.of_shape.items():
             if self._may_find_seats(shape):
                 hopeful += numbers
-        if covered:
-            hopeful = [number for number in hopeful if covered.get(number, 0) < len(lines.lines[number])]
+        if served:
+            hopeful = [number for number in hopeful if served.get(number, 0) < len(lines.lines[number])]
         if not hopeful:
             return
-        queue_of_line, waiting, space = lines.queue_of_line, lines.lines, self._board.space
+        queue_of_line, gpus_of_line, waiting = lines.queue_of_line, lines.gpus_of_line, lines.lines
         queues = {queue_of_line[number] for number in hopeful}
-        # Inside a queue those within the share come first anyway.
-        last_within = self._last_within(queues) if len(queues) > 1 else {}
-        least_gpus = min(lines.gpus_of_line[number] for number in hopeful)
-        heap = []
-        for number in hopeful:
-            key = waiting[number][covered.get(number, 0)]
-            heap.append((self._standing(key, last_within.get(queue_of_line[number])), key, number))
+        if len(queues) > 1 and not self._last:  # inside a queue those within the share come first anyway
+            self._last = self._last_within(queues)
+        least_gpus, space = min(gpus_of_line[number] for number in hopeful), self._board.space
+        heap = [(self._place(waiting[at][served.get(at, 0)], queue_of_line[at]), at) for at in hopeful]
         heapify(heap)
         while heap and space.total >= least_gpus:
-            _, key, number = heappop(heap)
-            if not self._sit(key[3]):
+            place, number = heappop(heap)
+            if not self._sit(place[1][3]):
                 continue
-            at = at_of[number] = at_of.get(number, 0) + 1
+            self._weak.append((place, gpus_of_line[number]))
+            at = served[number] = served.get(number, 0) + 1
             line = waiting[number]
             if at < len(line):
-                heappush(heap, (self._standing(line[at], last_within.get(queue_of_line[number])), line[at], number))
+                heappush(heap, (self._place(line[at], queue_of_line[number]), number))
 
     def _may_find_seats(self, shape: int) -> bool:
         if shape in self._closed:
@@ -182,11 +202,11 @@ class FreeClaims:
         self._closed.add(shape)
         return False
 
-    @staticmethod
-    def _standing(key: Key, last_within: Key | None) -> int:
-        return int(Standing.BORROWS if last_within is not None and key <= last_within else Standing.BEYOND)
+    def _place(self, key: Key, queue: int) -> _Place:
+        last = self._last.get(queue)
+        return int(Standing.BORROWS if last is not None and key <= last else Standing.BEYOND), key
 
-    def _last_within(self, queues: set[int]) -> dict[int, Key]:
+    def _last_within(self, queues: Iterable[int]) -> dict[int, Key]:
         """Return for each queue the last job without quota that begins within its fair share, if there is one."""
         lines, held = self._lines, self._held
         asked = zip(held, lines.gpus_of_queue, self._rights, strict=True)
@@ -206,12 +226,10 @@ class FreeClaims:
 
     def _uncovered(self, queue: int) -> Iterator[tuple[Key, int]]:
         """Return the jobs of a queue without quota that count against its share, in the order of the policy."""
-        if queue in self._without:
-            return iter(self._without[queue])
         lines = self._lines
 
         def of_line(number: int) -> Iterator[tuple[Key, int]]:
             line, gpus = lines.lines[number], lines.gpus_of_line[number]
             return ((line[at], gpus) for at in range(self._covered.get(number, 0), len(line)))
 
-        return merge(*(of_line(number) for number in lines.of_queue[queue]))
+        return merge(self._without.get(queue, ()), *(of_line(number) for number in lines.of_queue[queue]))
