@@ -173,13 +173,24 @@ def test_the_first_of_a_line_decide_for_all(
 
 
 @pytest.mark.parametrize(
-    ("policy", "nested", "most"),
-    [("fifo", False, 0), ("srtf", False, 0), ("srtf", True, 8 + 2 * 2 * waiting_lines._FEWEST)],
+    ("policy", "shorter_s", "quota_gpus", "nested", "most"),
+    [
+        ("fifo", 0.0, 4, False, 0),
+        ("srtf", 0.0, 4, False, 0),
+        ("srtf", 4.0, 4, False, 0),
+        ("srtf", 4.0, 1, False, 0),
+        ("srtf", 0.0, 4, True, 8 + 2 * 2 * waiting_lines._FEWEST),
+    ],
 )
-def test_a_round_looks_at_few_of_many_that_wait(policy: str, nested: bool, most: int) -> None:
-    """However long the lines are: heads of lines, and in queues inside others running jobs and heads of lines."""
-    jobs = [SimJob(arrival_s=float(row), num_gpus=1, run_s=1000.0, queue=row % 2 + nested) for row in range(200)]
-    queue = QueueRow(quota_gpus=4, max_gpus=10_000, parent=0 if nested else NO_ROW)
+def test_a_round_looks_at_few_of_many_that_wait(
+    policy: str, shorter_s: float, quota_gpus: int, nested: bool, most: int
+) -> None:
+    """However long the lines are: at their heads, and in queues inside others also at running jobs."""
+    jobs = [
+        SimJob(arrival_s=float(row), num_gpus=1, run_s=1000.0 - shorter_s * row, queue=row % 2 + nested)
+        for row in range(200)
+    ]
+    queue = QueueRow(quota_gpus=quota_gpus, max_gpus=10_000, parent=0 if nested else NO_ROW)
     above = [QueueRow(quota_gpus=8, max_gpus=10_000)] if nested else []
     tables = snapshot_of([], [ServerRow()], [*above, queue, queue])
     numbers: list[int] = []
@@ -192,8 +203,10 @@ def test_a_round_looks_at_few_of_many_that_wait(policy: str, nested: bool, most:
         return seated(self, world, rows, behind)
 
     with patch.object(QueueRounds, "_seated", noted):
-        simulate(Replay(jobs, tables.servers, tables.queues, build_config(policy=policy), round_s=60.0))
+        outcome = simulate(Replay(jobs, tables.servers, tables.queues, build_config(policy=policy), round_s=60.0))
     numbers.sort()
+
+    assert outcome.records.preemptions.any() == bool(shorter_s)
     assert numbers[len(numbers) // 2] <= most if nested else not numbers
 
 

@@ -1,28 +1,48 @@
-"""A round of many queues in which jobs find free GPUs and none has to leave.
+"""A round of many queues side by side, decided from what each queue holds and from the first jobs that wait.
 
-Serves queues side by side. Where the order stops no running job, running jobs use up the quota of their queue before
-all others, so what is left of it, and which jobs are within a fair share, follows from what each queue holds; a round
-in which a quota has to be taken back is left to the walk over all jobs. Where the order may stop running jobs, these
-count by their place in it, and a round is served when each job that goes on waiting asks for more GPUs than are free
-or held by weaker jobs without quota. Used by ``QueueRounds``;
-tests/property/test_simulator_queue_rounds.py holds its plans equal to those of ``plan_round``.
+Where the order stops no running job, running jobs use up the quota of their queue before all others, so what is left of
+it, and which jobs are within a fair share, follows from what each queue holds. A round in which a quota has to be taken
+back is left to the walk over all jobs. Where the order may stop running jobs, these count by their place in it, and
+``LinesWalk`` finds which have to leave; a round in which a job within a quota finds no room is left to the walk over
+all jobs. Used by ``QueueRounds``; tests/property/test_simulator_queue_rounds.py holds its plans equal to those of
+``plan_round``.
 """
 
 import math
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush, merge
+from typing import NamedTuple
 
+import numpy as np
+
+from scheduler.core.model.plan import PreemptRule
 from scheduler.core.model.queue_tree import QueueTree, share_among
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.draft import Seats
+from scheduler.core.packing.seating import Seating
+from scheduler.core.packing.selection import Demands
 from scheduler.core.round.admission import Standing, is_within_share
 from scheduler.simulator.incremental.planner_input import PlannerInput
 from scheduler.simulator.incremental.waiting_lines import KeptLines
+from scheduler.simulator.incremental.walks.lines_walk import LinesWalk, Place
 from scheduler.simulator.incremental.walks.preemption_candidates import Key
 
-# Turn of a job without quota: its standing, its place in the order of the policy.
-_Place = tuple[int, Key]
+_COVERED, _BORROWS, _BEYOND = (int(standing) for standing in Standing)
 _END: Key = (math.inf, math.inf, math.inf, 0)
+
+
+class Decision(NamedTuple):
+    """What a round decides.
+
+    Attributes:
+        started: Seats of jobs that begin on them, in the order of their turns.
+        on_free: Those of them that displaced no job and were not displaced.
+        stopped: Jobs that leave their seats, in the order of the policy, with the rule and the job that takes them.
+    """
+
+    started: dict[int, Seats]
+    on_free: set[int]
+    stopped: dict[int, tuple[str, int]]
 
 
 def serves_free_claims(given: PlannerInput, tree: QueueTree) -> bool:
@@ -32,12 +52,19 @@ def serves_free_claims(given: PlannerInput, tree: QueueTree) -> bool:
 
 
 class FreeClaims:
-    """Decides the rounds in which no job has to leave."""
+    """Decides the rounds in which no quota is taken back."""
 
     def __init__(self, given: PlannerInput, tree: QueueTree, board: Board, lines: KeptLines) -> None:
         self._tree, self._board, self._lines = tree, board, lines
         self._locality, self._gangs = given.config.locality, given.demands.gangs
         self._by_order = given.config.policy.preemptive and given.config.preempt
+        # Whether each weaker job may have to leave, and at once.
+        delayed = given.config.min_run_s or given.config.reclaim_after_s
+        self._stops = not delayed and bool(given.columns.preemptible.all())
+        shape, gangs = given.demands.shape, given.demands.gangs
+        self._seating = Seating(board, shape)
+        demands = Demands(rows=np.arange(len(shape)), shape=shape, gangs=gangs, limits=[() for _ in tree.paths])
+        self._walk = LinesWalk(board, demands, tree, self._locality, self._seating)
         self._capacity_gpus = int(given.servers.num_gpus.sum())
         self._rights = [
             (float(cap), float(quota), weight)
@@ -49,76 +76,87 @@ class FreeClaims:
 
     def _begin(self, now_s: float) -> None:
         self._held = self._board.held_gpus.copy()
-        self._started: dict[int, Seats] = {}
+        self._seating.begin()
         self._covered: dict[int, int] = {}  # by line, how many of its first jobs a quota covers
         self._served: dict[int, int] = {}  # by line, how many of its first jobs are to start
         self._last: dict[int, Key] = {}  # by queue, the last job without quota that begins within the fair share
-        # Places of jobs that run or start without quota, and so may have to leave for a stronger one; with their GPUs.
-        self._weak: list[tuple[_Place, int]] = []
         # By queue, what counts before its first job without quota if it is not all that it holds; and where running
         # jobs count by their place in the order, these, and with their GPUs those without quota.
         self._used_gpus: dict[int, int] = {}
         self._running: dict[int, list[Key]] = self._in_order(now_s) if self._by_order else {}
         self._without: dict[int, list[tuple[Key, int]]] = {queue: [] for queue in self._running}
+        self._in_quota_running: list[Key] = []
         if self._departures != self._board.departures:
             self._departures = self._board.departures
             self._closed.clear()
 
     def _in_order(self, now_s: float) -> dict[int, list[Key]]:
-        """Return the running jobs of queues in which not all are within the quota, in the order of the policy."""
+        """Return the running jobs that may count by queue, in the order of the policy.
+
+        Where all jobs that wait may find free GPUs, only those of a queue that asks for more than its quota.
+        """
         lines, board = self._lines, self._board
-        self._may_seat_all = sum(lines.gpus_of_queue) <= board.space.total
         asked = zip(self._tree.quota, self._held, lines.gpus_of_queue, lines.of_queue, strict=True)
         running: dict[int, list[Key]] = {
             queue: []
             for queue, (quota, has, more, waiting) in enumerate(asked)
-            if has + more > quota and (waiting or not self._may_seat_all)
+            if not self._may_seat_all or (waiting and has + more > quota)
         }
         queue_of = board.queue
         for key in sorted(lines.keys([row for row in board.seats if queue_of[row] in running], now_s)):
             running[queue_of[key[3]]].append(key)
         return running
 
-    def seated(self, now_s: float) -> dict[int, Seats] | None:
-        """Seat the jobs that find free GPUs, and return their seats in the order of their turns.
-
-        None when it takes a walk over all jobs; then the board is as before.
-        """
+    def decided(self, now_s: float) -> Decision | None:
+        """Decide a round. None when it takes a walk over all jobs; then the board is as before."""
         lines, asked = self._lines, zip(self._board.held_gpus, self._lines.gpus_of_queue, self._tree.cap, strict=True)
         if any(has + more > cap for has, more, cap in asked):
             return None  # what a queue may hold at most would count
-        self._begin(now_s)
-        done = all(self._sit(key[3]) for key in self._in_quota())
-        if done:
-            self._served = self._covered.copy()
-            if self._by_order and not self._may_seat_all:
-                self._last = self._last_within(self._running)
-            self._others()
-            done = not self._by_order or len(self._started) == len(lines) or self._stops_none()
-        if not done:
-            for row in self._started:
-                self._board.leave(row)
+        self._may_seat_all = not self._by_order or sum(lines.gpus_of_queue) <= self._board.space.total
+        if not (self._may_seat_all or self._stops):
             return None
-        return self._started
-
-    def _stops_none(self) -> bool:
-        """Return whether each job that goes on waiting lacks GPUs even if all weaker jobs without quota were to leave.
-
-        In a line, later jobs ask for as many and find fewer, so the first one decides.
-        """
+        self._begin(now_s)
         if self._may_seat_all:
-            return False  # not all running jobs are known
-        lines, served, first = self._lines, self._served, dict[int, _Place]()
-        for number, line in lines.lines.items():
-            at = served.get(number, 0)
-            if at < len(line):
-                place, gpus = self._place(line[at], lines.queue_of_line[number]), lines.gpus_of_line[number]
-                first[gpus] = min(place, first.get(gpus, place))
-        weak, strongest, free = self._weak, min(first.values()), self._board.space.total
-        for queue, jobs in self._without.items():
-            weak += [(self._place(key, queue), gpus) for key, gpus in jobs]
-        weak = [job for job in weak if job[0] > strongest]
-        return all(free + sum([held for at, held in weak if at > place]) < gpus for gpus, place in first.items())
+            done = self._on_free_gpus() and (not self._by_order or len(self._seating.taken) == len(lines))
+        else:
+            done = self._walked()
+        if not done:
+            self._seating.undo()
+            return None
+        return Decision(self._seating.started(), self._seating.on_free, self._stopped())
+
+    def _on_free_gpus(self) -> bool:
+        """Seat the jobs that find free GPUs; return False when a job within its quota does not."""
+        if not all(self._sit(key[3]) for key in self._in_quota()):
+            return False
+        self._served = self._covered.copy()
+        self._others()
+        return True
+
+    def _walked(self) -> bool:
+        """Seat jobs on free GPUs and on those of weaker jobs; return False when one within its quota finds no room."""
+        covered, walk = self._in_quota(), self._walk
+        self._last = self._last_within(self._running)
+        others = [self._place(key, queue) for queue, jobs in self._without.items() for key, _ in jobs]
+        walk.begin(sorted(others))
+        if covered:
+            claims, running = ([(_COVERED, key) for key in keys] for keys in (covered, sorted(self._in_quota_running)))
+            if not walk.seat_covered(claims, running):
+                return False
+        walk.seat_others(self._lines.lines, self._covered, self._place_in)
+        return True
+
+    def _stopped(self) -> dict[int, tuple[str, int]]:
+        """Return the jobs that leave, as in a ``Decision``."""
+        turns, reclaimed = self._walk.turns, self._walk.reclaimed
+        stopped = {}
+        for key, by_row in sorted([(turns[row][1], by_row) for row, by_row in self._seating.displaced.items()]):
+            standing, by_key = turns[by_row]
+            rule = PreemptRule.QUOTA_RECLAIM if standing == _COVERED else PreemptRule.OVER_SHARE
+            if by_key < key and key[3] not in reclaimed:
+                rule = PreemptRule.POLICY_ORDER
+            stopped[key[3]] = str(rule), by_row
+        return stopped
 
     def _sit(self, row: int) -> bool:
         """Seat a job on free GPUs, if it can be."""
@@ -130,8 +168,7 @@ class FreeClaims:
         if not seats:
             self._closed.add(shape)  # less room never helps
             return False
-        self._board.sit(row, seats)
-        self._started[row] = seats
+        self._seating.take(row, seats, ())
         return True
 
     def _in_quota(self) -> list[Key]:
@@ -159,6 +196,7 @@ class FreeClaims:
                     gpus = gpus_of[ahead[3]]
                     if gpus <= left:
                         left -= gpus
+                        self._in_quota_running.append(ahead)
                     else:
                         self._without[queue].append((ahead, gpus))
             self._used_gpus[queue] = quota - left
@@ -187,7 +225,6 @@ class FreeClaims:
             place, number = heappop(heap)
             if not self._sit(place[1][3]):
                 continue
-            self._weak.append((place, gpus_of_line[number]))
             at = served[number] = served.get(number, 0) + 1
             line = waiting[number]
             if at < len(line):
@@ -202,9 +239,12 @@ class FreeClaims:
         self._closed.add(shape)
         return False
 
-    def _place(self, key: Key, queue: int) -> _Place:
+    def _place_in(self, number: int, key: Key) -> Place:
+        return self._place(key, self._lines.queue_of_line[number])
+
+    def _place(self, key: Key, queue: int) -> Place:
         last = self._last.get(queue)
-        return int(Standing.BORROWS if last is not None and key <= last else Standing.BEYOND), key
+        return (_BORROWS if last is not None and key <= last else _BEYOND), key
 
     def _last_within(self, queues: Iterable[int]) -> dict[int, Key]:
         """Return for each queue the last job without quota that begins within its fair share, if there is one."""

@@ -121,10 +121,12 @@ class QueueRounds:
         lines = self._lines
         if lines is None:
             return self._whole(world, self._columns.active)
-        seats = self._free_claims.seated(world.now_s) if self._free_claims else None
-        if seats is not None:
-            self._jobs_wait = len(lines) > len(seats)
-            return self._granted(seats, set(seats), Changes())
+        decision = self._free_claims.decided(world.now_s) if self._free_claims else None
+        if decision is not None:
+            started, on_free, stopped = decision
+            num_waiting = len(lines) + len(stopped.keys() - started.keys()) - len(started.keys() - stopped.keys())
+            self._jobs_wait = num_waiting > 0
+            return self._granted(started, on_free, self._stopping(stopped))
         return self._with_fronts(world, lines)
 
     def _with_fronts(self, world: World, lines: KeptLines) -> Changes:
@@ -177,11 +179,14 @@ class QueueRounds:
         """Return what a walk changed."""
         self._jobs_wait = bool(selection.refusals)
         number: list[int] = rows.tolist()
-        changes = Changes(stopped=_stopped(line, selection, number))
-        for row in changes.stopped:
-            self._ledger.leave(row)
+        changes = self._stopping(_stopped(line, selection, number))
         started = {number[job]: seats for job, seats in selection.started.items()}
         return self._granted(started, {number[job] for job in selection.on_free}, changes)
+
+    def _stopping(self, stopped: dict[int, tuple[str, int]]) -> Changes:
+        for row in stopped:
+            self._ledger.leave(row)
+        return Changes(stopped=stopped)
 
     def _granted(self, started: dict[int, Seats], on_free: set[int], changes: Changes) -> Changes:
         """Return the changes with the cores and memory of jobs that start and of their neighbours."""
