@@ -21,6 +21,7 @@ NOT_REPORTED = "no longer reported by the server"
 OFFERED = ("device_kind", "num_cpus", "memory_bytes", "isolation", "agent_version", "address", "python")
 IDENTITY = ("uuid", "model", "memory_bytes", "healthy", "health_reason")
 MEASURED = ("utilization_frac", "used_memory_bytes", "temperature_c")
+NVML_IDS = ("GPU-", "MIG-")  # an id with this beginning is that of one device in the world
 MOST_GROWTH = 2  # times the size that is trusted; more waits for an admin
 
 
@@ -108,6 +109,7 @@ def inventory_update(server: Server, report: ServerReport, *, at: datetime) -> N
         _claimed_write(server, claimed, at=at)
     if claimed is not None:
         report = _no_larger(server, report)
+    report = replace(report, devices=_offered_once(server, report.devices))
     changed = offered_changes(server, report)
     if changed:
         for name in changed:
@@ -149,6 +151,23 @@ def _no_larger(server: Server, report: ServerReport) -> ServerReport:
         num_cpus=min(report.num_cpus, server.num_cpus),
         memory_bytes=min(report.memory_bytes, server.memory_bytes),
         devices=devices,
+    )
+
+
+def _offered_once(server: Server, devices: tuple[DeviceReport, ...]) -> tuple[DeviceReport, ...]:
+    """Return the devices, those unhealthy that another server offers too, or two jobs would be given one GPU.
+
+    Who offered it first keeps it. A server that is lost, or says that its device is broken, offers nothing.
+    """
+    ids = [device.uuid for device in devices if device.healthy and device.uuid.startswith(NVML_IDS)]
+    others = Gpu.objects.filter(uuid__in=ids, healthy=True, server__removed_at=None).exclude(server=server)
+    offers = others.exclude(server__state=ServerState.LOST) if ids else Gpu.objects.none()
+    name_of = dict(offers.values_list("uuid", "server__name"))
+    return tuple(
+        replace(device, healthy=False, health_reason=f"{name_of[device.uuid]} offers the same GPU")
+        if device.healthy and device.uuid in name_of
+        else device
+        for device in devices
     )
 
 
