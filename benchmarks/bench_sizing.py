@@ -59,7 +59,7 @@ def _measured(servers: int, **environment: str) -> Json:
         try:
             stack.start()
             admin = stack.client("admin")
-            admin.change_settings(policy="fifo", policy_options={})  # las would stop who ran while servers come
+            admin.change_settings(policy="fifo", policy_options={})  # las would stop jobs that ran while servers came
             for server in admin.get("/api/v1/servers")["results"]:  # what the jobs say is not for them
                 answer = admin.call("POST", f"/api/v1/servers/{server['id']}/drain", {"reason": "simulated jobs"})
                 assert answer.status == 200, answer.text

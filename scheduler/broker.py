@@ -30,7 +30,7 @@ WAKE_MS = 4_000
 TOUCHED_KEY = "scheduler.touched"
 TOUCHED_MOST = 10_000
 # Reports of one server taken at once, the newest. Each holds the whole state, so older ones are dropped: a scheduler
-# that is late would check and read all of them, and be later still.
+# that is late would check and read all of them, and be later still. More than one: the newest may be spoiled.
 REPORTS_MOST = 4
 # A list of reports that is larger is dropped unread, as a server may push what it likes; its newest report is tried.
 REPORTS_BYTES_MOST = 2 * MAX_MESSAGE_BYTES
@@ -165,37 +165,29 @@ class RedisTransport:
         self._guarded = self._begin = 0  # positions among the servers: whose leavings were looked at, who comes first
 
     def send_desired(self, messages: Mapping[str, str]) -> None:
-        """Put desired states on the queues of their servers; raises ConnectionError when there is no broker.
+        """Put desired states on the queues of their servers, in one round trip.
 
-        Some at once: a busy machine takes tens of milliseconds for each answer of the broker.
+        Raises ConnectionError when there is no broker, or it does not take one of them.
         """
+        pipe = self._redis.pipeline(transaction=False)
         texts: dict[str, str] = {}
-        bytes_ = 0
+        for server_id, message in messages.items():
+            queue = f"server.{server_id}"
+            texts[queue] = celery_message(
+                task="agents.apply_desired_state", args=[message], queue=queue, expires_s=EXPIRES_AFTER_S
+            )
+            pipe.lpush(queue, texts[queue])
+            pipe.ltrim(queue, 0, DESIRED_MOST - 1)
         try:
-            for server_id, message in messages.items():
-                queue = f"server.{server_id}"
-                texts[queue] = celery_message(
-                    task="agents.apply_desired_state", args=[message], queue=queue, expires_s=EXPIRES_AFTER_S
-                )
-                bytes_ += len(message)
-                if bytes_ > TURN_BYTES_MOST:
-                    self._push(texts)
-                    texts, bytes_ = {}, 0
-            self._push(texts)
+            for queue, refused in zip(texts, pipe.execute(raise_on_error=False)[::2], strict=True):
+                if "WRONGTYPE" in str(refused):  # its server wrote there, and must not hold up the others
+                    pipe.unlink(queue)
+                    pipe.lpush(queue, texts[queue])
+                elif isinstance(refused, redis.RedisError):
+                    raise refused
+            pipe.execute()
         except redis.RedisError as error:
             raise ConnectionError(str(error)) from error
-
-    def _push(self, texts: Mapping[str, str]) -> None:
-        pipe = self._redis.pipeline(transaction=False)
-        for queue, text in texts.items():
-            pipe.lpush(queue, text)
-            pipe.ltrim(queue, 0, DESIRED_MOST - 1)
-        pushed = pipe.execute(raise_on_error=False)[::2]
-        for (queue, text), answer in zip(texts.items(), pushed, strict=True):
-            if isinstance(answer, redis.ResponseError):  # no list: its server wrote there
-                pipe.unlink(queue)
-                pipe.lpush(queue, text)
-        pipe.execute()
 
     def send_report(self, server_id: str, message: str) -> None:
         """Put a report on the list of one server, as its agent does. Raises ConnectionError when there is no broker."""

@@ -184,7 +184,10 @@ class Engine:
         return None
 
     def _renew(self) -> object:
-        """Renew the leases of the servers heard lately, each quarter of their life."""
+        """Renew the leases of the servers heard lately, each quarter of their life.
+
+        Where that takes as long, an eighth is left for reports in between, or those who wait to join are never heard.
+        """
         began_s = self.ports.clock.mono_s()
         if began_s < self._renew_at_s:
             return NOT_DUE
@@ -192,8 +195,7 @@ class Engine:
             self._tell(self._present(now_s=self._listened_s))
         finally:
             now_s = self.ports.clock.mono_s()
-            # Where it takes long, as much time is left for reports, or servers that wait to be heard never are.
-            self._renew_at_s = now_s + max(settings.LEASE_TTL_S / 4, now_s - began_s)
+            self._renew_at_s = max(began_s + settings.LEASE_TTL_S / 4, now_s + settings.LEASE_TTL_S / 8)
         return None
 
     def _present(self, *, now_s: float) -> set[str]:

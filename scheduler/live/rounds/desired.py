@@ -37,6 +37,7 @@ LOG_BYTES = 64 * 1024**2
 # Limit for files and secrets in one message; launches beyond it follow in later messages.
 LARGE_MOST_BYTES = MAX_MESSAGE_BYTES // 2
 SERVERS_AT_ONCE = 50  # read in one transaction, which keeps their reports waiting
+SENT_CHARS = 1024**2  # of several servers in one round trip to the broker, and a message more
 WANTED: dict[str, Wanted] = {word: word for word in get_args(Wanted)}
 
 
@@ -87,16 +88,22 @@ def desired_send(server_ids: Iterable[str], *, transport: Transport, at: datetim
 def _send(batch: Sequence[ServerOrders], *, transport: Transport, at: datetime) -> None:
     messages: dict[str, str] = {}
 
+    def flush() -> None:
+        try:
+            transport.send_desired(messages)
+        except ConnectionError as error:
+            log.warning("desired_states_not_sent", extra={"servers": sorted(messages), "error": str(error)})
+        messages.clear()
+
     def add(orders: ServerOrders) -> None:
         messages[orders.server.pk] = desired_message(orders, at=at)
+        if sum(map(len, messages.values())) > SENT_CHARS:
+            flush()
 
     try:
         for_each(batch, add)
     finally:  # one that cannot be told keeps back no other
-        try:
-            transport.send_desired(messages)
-        except ConnectionError as error:
-            log.warning("desired_states_not_sent", extra={"servers": len(messages), "error": str(error)})
+        flush()
 
 
 @transaction.atomic
