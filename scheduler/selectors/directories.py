@@ -6,6 +6,8 @@ from django.db.models import Q
 
 from scheduler.models import Job, Queue
 
+KEPT_AHEAD = timedelta(days=365)  # what is to stay for longer is asked for again, or belongs elsewhere
+
 
 def queue_keeps_until(job: Job) -> datetime | None:
     """Return until when the rule of its queue keeps the directory of a job; None without a directory or an end."""
@@ -21,6 +23,11 @@ def directory_kept_until(job: Job) -> datetime | None:
     """
     by_queue = queue_keeps_until(job)
     return by_queue and max(by_queue, job.keep_directory_until or by_queue)
+
+
+def has_later_day(job: Job, at: datetime) -> bool:
+    """Return whether there is a day, a year ahead at most, that is later than the rule of its queue."""
+    return max(at, queue_keeps_until(job) or at) + timedelta(days=1) <= at + KEPT_AHEAD
 
 
 def too_old(queue: Queue, at: datetime) -> Q:

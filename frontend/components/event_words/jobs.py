@@ -12,5 +12,5 @@ def directory_kept_words(row: EventRow) -> Said:
 
 def kept_longer(row: EventRow) -> str:
     """Return until when, as the end of a sentence."""
-    until = row["data"]["keep_until"]["after"]
+    until = row["data"]["day"]
     return f"until {day(until)}" if until else "only as long as its queue does"

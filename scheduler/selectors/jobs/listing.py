@@ -14,7 +14,7 @@ from scheduler.core.spec.env import env_hidden
 from scheduler.models import Attempt, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.cluster.environments import environment_row
-from scheduler.selectors.directories import directory_kept_until, queue_keeps_until
+from scheduler.selectors.directories import directory_kept_until, has_later_day, queue_keeps_until
 from scheduler.selectors.events import event_row
 from scheduler.selectors.evidence import ANY_READER, names_of, wait_sentence
 from scheduler.selectors.jobs.explain import job_explain, round_of_wait
@@ -224,7 +224,8 @@ def _actions(user: Actor, job: Job, access: Access) -> list[JobAction]:
     if JobState(job.state) in TERMINAL:
         found: list[JobAction] = ["restore"] if restored_state(job, timezone.now()) is not None else []
         has_directory = job.directory_bytes is not None and job.directory_removal_at is None
-        return [*found, "keep", "discard"] if has_directory else found
+        may_keep = has_directory and (job.keep_directory_until or has_later_day(job, timezone.now()))
+        return [*found, *(["keep"] if may_keep else []), *(["discard"] if has_directory else [])]
     if job.wanted == "cancel":
         return []
     return ["cancel", "resume" if job.wanted == "suspend" else "suspend"]

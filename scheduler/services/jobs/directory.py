@@ -5,7 +5,7 @@ The control plane has no rights in the directories of jobs. It names one by a fi
 """
 
 import contextlib
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 from django.conf import settings
@@ -15,7 +15,7 @@ from agents.protocol.shared_dir import REMOVALS_DIR
 from scheduler.core.model.errors import Conflict
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Job
-from scheduler.selectors.directories import directory_kept_until, queue_keeps_until
+from scheduler.selectors.directories import KEPT_AHEAD, directory_kept_until, has_later_day, queue_keeps_until
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor
 from scheduler.services.inputs import Problems
@@ -23,12 +23,18 @@ from scheduler.services.jobs.cancel_suspend_resume import job_locked
 from scheduler.services.jobs.state import job_event
 from scheduler.services.permission import actor_name
 
-AHEAD = timedelta(days=365)  # what is to stay for longer is asked for again, or belongs elsewhere
-DAY = timedelta(days=1)
 MORE_DAYS = 30  # unless the user says how many
 
 
-def job_keep(*, actor: Actor, job: Job, at: datetime, until: datetime | None = None, days: int | None = None) -> Job:
+def job_keep(
+    *,
+    actor: Actor,
+    job: Job,
+    at: datetime,
+    until: datetime | None = None,
+    days: int | None = None,
+    zone: tzinfo = UTC,
+) -> Job:
     """Keep the directory of an ended job for longer than its queue does; the same date again changes nothing.
 
     A limit of the queue on bytes may still remove it before. Without ``until`` and ``days`` the rule of the queue alone
@@ -37,6 +43,7 @@ def job_keep(*, actor: Actor, job: Job, at: datetime, until: datetime | None = N
     Args:
         until: A moment after the end of that rule, in the future, a year ahead at most.
         days: Instead: so many more than it is kept now.
+        zone: In which days are told.
 
     Raises:
         NotFound: ``actor`` may not see it.
@@ -52,7 +59,7 @@ def job_keep(*, actor: Actor, job: Job, at: datetime, until: datetime | None = N
         _refuse_without_directory(job)
         if job.directory_removal_at is not None:
             raise Conflict(f"J-{job.number} has no files any more: they are removed.")
-        until = _checked(job, until, days, at)
+        until = _checked(job, until, days, at, zone)
         before = job.keep_directory_until
         if until != before:
             job_event(
@@ -61,7 +68,10 @@ def job_keep(*, actor: Actor, job: Job, at: datetime, until: datetime | None = N
                 at=at,
                 actor=actor_name(actor),
                 reason="keep" if until else "keep_no_longer",
-                data={"keep_until": {"before": iso(before), "after": iso(until)}},
+                data={
+                    "keep_until": {"before": iso(before), "after": iso(until)},
+                    "day": until and _day(until, zone),
+                },
                 changes={"keep_directory_until": until},
             )
     return job
@@ -72,32 +82,34 @@ def kept_more(job: Job, *, days: int, at: datetime) -> datetime:
     return max(at, directory_kept_until(job) or at) + timedelta(days=days)
 
 
-def _checked(job: Job, until: datetime | None, days: int | None, at: datetime) -> datetime | None:
+def _checked(job: Job, until: datetime | None, days: int | None, at: datetime, zone: tzinfo) -> datetime | None:
     """Return the date to store. Raises Conflict, or SpecInvalid with the range that is right."""
     by_queue = queue_keeps_until(job) or at
     if until is None and days is None:
         if by_queue <= at:
             raise Conflict(
-                f"{job.queue.name} kept the files of J-{job.number} until {_day(by_queue)}: without a date of its own "
-                "they are removed at once. Delete them, or choose another date."
+                f"{job.queue.name} kept the files of J-{job.number} until {_day(by_queue, zone)}: without a date of "
+                "its own they are removed at once. Delete them, or choose another date."
             )
         return None
-    problems, last = Problems(), at + AHEAD
+    problems, last = Problems(), at + KEPT_AHEAD
     first = max(at, by_queue) if days is None else kept_more(job, days=0, at=at)
-    if first + DAY > last:
-        raise Conflict(f"The files of J-{job.number} are kept until {_day(first)}; a date may be a year ahead at most.")
+    if not has_later_day(job, at) or (days is not None and (last - first).days < 1):
+        raise Conflict(
+            f"The files of J-{job.number} are kept until {_day(first, zone)}; a date may be a year ahead at most."
+        )
     if days is not None:
         problems.number("days", days, low=1, high=(last - first).days, label="days, up to a year from now,")
-    elif until is not None and not first < until <= last + DAY:  # the last day has all its hours, in every time zone
-        why = f"until when {job.queue.name} keeps them anyway" if first > at else "which is now"
-        detail = f"until must be after {_day(first)}, {why}, and {_day(last)} at the latest. You gave {_day(until)}."
-        problems.add("until", "range", detail)
+    elif until is not None and not (first < until and _day(until, zone) <= _day(last, zone)):
+        why = f", until when {job.queue.name} keeps them anyway," if first > at else ""
+        days_that_are_right = f"from {_day(first, zone)}{why} to {_day(last, zone)}"
+        problems.add("until", "range", f"until must be a day {days_that_are_right}. You gave {_day(until, zone)}.")
     problems.refuse()
     return until if days is None else kept_more(job, days=days, at=at)
 
 
-def _day(at: datetime) -> str:
-    return str(at.date())
+def _day(at: datetime, zone: tzinfo) -> str:
+    return at.astimezone(zone).date().isoformat()
 
 
 def _refuse_without_directory(job: Job) -> None:

@@ -223,16 +223,19 @@ def test_date_is_an_event_and_can_be_taken_back(shared: Path) -> None:
     told = Event.objects.filter(kind="directory_kept").order_by("pk")
 
     assert [event.reason for event in told] == ["keep", "keep", "keep_no_longer"]
-    assert told[1].data == {"keep_until": {"before": "2026-05-06T14:32:00Z", "after": "2026-05-16T14:32:00Z"}}
+    assert told[1].data == {
+        "keep_until": {"before": "2026-05-06T14:32:00Z", "after": "2026-05-16T14:32:00Z"},
+        "day": "2026-05-16",
+    }
     assert directory_kept_until(more) == by_queue
 
 
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"until": AT + timedelta(days=2)}, "until must be after 2026-04-06, until when vision keeps them"),
+        ({"until": AT + timedelta(days=2)}, "a day from 2026-04-06, until when vision keeps them anyway, to"),
         ({"until": AT - timedelta(days=2)}, "You gave 2026-03-05."),
-        ({"until": AT + timedelta(days=367)}, "and 2027-03-07 at the latest. You gave 2027-03-09."),
+        ({"until": AT + timedelta(days=367)}, " to 2027-03-07. You gave 2027-03-09."),
         ({"days": 0}, "must be between 1 and 334"),
         ({"days": 335}, "You asked for 335."),
         ({"days": 10**12}, "must be between 1 and 334"),
@@ -255,7 +258,7 @@ def test_past_date_is_told_where_its_queue_keeps_it_no_longer(shared: Path) -> N
     """The sweep has not come yet, or the date of a user is all that holds it: then the way back would delete it."""
     job = made(shared, queue_make("vision"), keep_directory_until=AT + timedelta(days=60))
     at = AT + timedelta(days=40)
-    with pytest.raises(SpecInvalid, match="must be after 2026-04-16, which is now, and 2027-04-16 at the latest"):
+    with pytest.raises(SpecInvalid, match="must be a day from 2026-04-16 to 2027-04-16"):
         job_keep(actor=job.owner, job=job, until=AT + timedelta(days=35), at=at)
     with pytest.raises(Conflict, match=r"vision kept the files .* until 2026-04-06: without a date .* removed at once"):
         job_keep(actor=job.owner, job=job, at=at)

@@ -14,7 +14,7 @@ from frontend.pages.jobs.job.views import job_frame
 from frontend.pages.jobs.subject import Subject, subject_of
 from scheduler.core.model.errors import Conflict, JobChanged, NotAllowed, NotFound, SpecInvalid
 from scheduler.ports import live_ports
-from scheduler.selectors.directories import directory_kept_until, queue_keeps_until
+from scheduler.selectors.directories import KEPT_AHEAD, directory_kept_until, queue_keeps_until
 from scheduler.services.jobs.directory import MORE_DAYS, job_keep, kept_more
 
 
@@ -40,7 +40,8 @@ def job_keep_files(request: HttpRequest, job: str) -> HttpResponse:
     if request.POST.get("do") == "undo":
         _make(request, subject, None)
         return back
-    default = kept_more(subject.job, days=MORE_DAYS, at=subject.at).astimezone(subject.zone).date()
+    more = kept_more(subject.job, days=MORE_DAYS, at=subject.at)
+    default = min(more, subject.at + KEPT_AHEAD).astimezone(subject.zone).date()
     form = KeepForm(request.POST or None, initial={"until": default.isoformat()})
     if form.is_valid():
         wrong = _make(request, subject, datetime.combine(form.cleaned_data["until"], time(23, 59, 59), subject.zone))
@@ -63,7 +64,9 @@ def job_keep_files(request: HttpRequest, job: str) -> HttpResponse:
 def _make(request: HttpRequest, subject: Subject, until: datetime | None) -> str:
     """Set the date, and leave a message of what came of it. Returns what is wrong with the date."""
     try:
-        changed = job_keep(actor=request.user, job=subject.job, until=until, at=live_ports().clock.now())
+        changed = job_keep(
+            actor=request.user, job=subject.job, until=until, at=live_ports().clock.now(), zone=subject.zone
+        )
     except SpecInvalid as refused:
         return refused.errors[0].detail
     except (Conflict, NotAllowed, NotFound) as refused:

@@ -1,6 +1,7 @@
 """The files of an ended job are kept longer: by REST and page, for whom, and what is told of it."""
 
 import json
+import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -57,7 +58,7 @@ def test_last_day_is_kept_whole_and_taken_back(world: World, job: Job) -> None:
     [
         ({"until": "31.1.2027"}, "/until", "wrong format"),
         ({"until": "2001-01-31"}, "/until", "You gave 2001-01-31."),
-        ({"until": "9999-12-31"}, "/until", "at the latest"),
+        ({"until": "9999-12-31"}, "/until", "until must be a day from "),
         ({"days": -1}, "/days", "days, up to a year from now, must be between 1 and 3"),
         ({"days": 30, "until": None}, "/until", "one of the two"),
         ({}, "/until", "one of the two"),
@@ -128,6 +129,30 @@ def test_page_offers_thirty_days_more_and_the_way_back(world: World, job: Job) -
     assert "The files of vit are kept until" in str(next(iter(get_messages(undone.wsgi_request))))
     job.refresh_from_db()
     assert job.keep_directory_until is None
+
+
+def test_days_are_those_of_the_reader_west_of_utc_as_well(world: World, job: Job) -> None:
+    """What was typed is what the events say, and the last day that a refusal names is taken."""
+    client, path = world.client("member"), f"/jobs/J-{job.number}/keep"
+    client.cookies["zone"] = "Pacific/Honolulu"
+    late = client.post(path, {"until": "9999-12-31"}).content.decode()
+    found = re.search(r"to (\d{4}-\d\d-\d\d)\. You gave 9999-12-31\.", late)
+    assert found
+    last = date.fromisoformat(found[1])
+
+    assert client.post(path, {"until": (last + timedelta(days=1)).isoformat()}).status_code == 422
+    assert client.post(path, {"until": last.isoformat()}).status_code == 302
+    assert f"until {last.day} {last:%b %Y}" in client.get(f"/jobs/J-{job.number}/events").content.decode()
+    form = client.get(path).content.decode()
+    assert f'value="{last}"' in form, "thirty days more would be beyond a year"
+
+
+def test_queue_that_keeps_files_for_years_offers_no_date(world: World, job: Job) -> None:
+    """No day would be taken, so there is no button for one."""
+    Queue.objects.filter(pk=world.vision.pk).update(keep_directories_days=400)
+    shown = world.client("member").get(f"/api/v1/jobs/J-{job.number}").json()
+
+    assert shown["actions"] == ["discard"]
 
 
 def test_words_of_the_date_and_the_limit(world: World, job: Job) -> None:
