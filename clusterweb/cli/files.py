@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import posixpath
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
@@ -48,10 +49,12 @@ def _line(row: FileLine) -> tuple[str, str, str]:
 def get(given: Namespace) -> int:
     """Download one file, or a folder, several of both or all as a zip, beside its name until it is whole."""
     client = Client()
-    paths = [path.strip("/") for path in given.path]
+    paths = ["" if path == "." else path for path in map(_normal, given.path)]
     one = paths[0] if len(paths) == 1 else ""
     is_file = bool(one) and _is_file(client, given.job, one)
-    of = one.rpartition("/")[2] or (f"{given.job}-selected" if len(paths) > 1 else given.job)
+    of = one.rpartition("/")[2]
+    if of in ("", ".."):  # the server says what is wrong with the latter
+        of = f"{given.job}-selected" if len(paths) > 1 else given.job
     name = of if is_file else f"{of}.zip"
     source = _pieces_of_file(client, given.job, one) if is_file else _pieces_of_zip(client, given.job, paths)
     if given.to == "-":
@@ -67,6 +70,11 @@ def get(given: Namespace) -> int:
     written = _written(source, target)
     print(f"{target}  {size(written)}")
     return 0
+
+
+def _normal(path: str) -> str:
+    """Return a path as the server writes it; ``.`` for the whole directory."""
+    return posixpath.normpath(path.strip("/") or ".")
 
 
 def _is_file(client: Client, job: str, path: str) -> bool:
@@ -87,8 +95,10 @@ def _written(source: Iterator[tuple[int, bytes]], target: Path) -> int:
         with partial.open("wb") as file:
             end = _write_all(source, file)
         partial.replace(target)
+    except OSError as error:
+        raise CommandError(f"{target} cannot be written: {error.strerror}. Choose another place with --to.") from None
     finally:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             partial.unlink()
     return end
 

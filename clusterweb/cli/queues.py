@@ -48,8 +48,15 @@ def quota(given: Namespace) -> int:
         rows = client.get("queues")["results"]
         show(given, rows, _table(rows))
         return 0
+    changes = gpus is not None or given.isolation is not None
+    if ask is not None and changes:
+        raise CommandError("--ask asks others for a quota, --gpus and --isolation change the queue: give one of them.")
+    if ask is None and given.until:
+        raise CommandError("--until belongs to --ask: until when the quota is needed.")
     if ask is not None:
         return _ask(given, client, ask)
+    if given.reason and not changes:
+        raise CommandError("--reason is of a change: say --gpus, --isolation or --ask as well.")
     path = f"queues/{given.queue}"
     queue = client.get(path)
     for address, name, value in ((path, "quota_gpus", gpus), (f"{path}/isolation", "isolation", given.isolation)):

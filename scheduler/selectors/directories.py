@@ -6,14 +6,21 @@ from django.db.models import Q
 
 from scheduler.models import Job, Queue
 
+# Nothing goes sooner after the end of its job, whatever a queue says, and beyond a limit too.
+KEPT_AT_LEAST = timedelta(days=3)
 KEPT_AHEAD = timedelta(days=365)  # what is to stay for longer is asked for again, or belongs elsewhere
+
+
+def kept_for(queue: Queue) -> timedelta:
+    """Return how long after the end of a job its queue keeps the directory; older rules may say less than the least."""
+    return max(KEPT_AT_LEAST, timedelta(days=queue.keep_directories_days))
 
 
 def queue_keeps_until(job: Job) -> datetime | None:
     """Return until when the rule of its queue keeps the directory of a job; None without a directory or an end."""
     if job.directory_bytes is None or job.ended_at is None:
         return None
-    return job.ended_at + timedelta(days=job.queue.keep_directories_days)
+    return job.ended_at + kept_for(job.queue)
 
 
 def directory_kept_until(job: Job) -> datetime | None:
@@ -33,4 +40,4 @@ def has_later_day(job: Job, at: datetime) -> bool:
 def too_old(queue: Queue, at: datetime) -> Q:
     """Return what selects those ended jobs of a queue whose ``directory_kept_until`` is over."""
     asked_is_over = Q(keep_directory_until=None) | Q(keep_directory_until__lt=at)
-    return asked_is_over & Q(ended_at__lt=at - timedelta(days=queue.keep_directories_days))
+    return asked_is_over & Q(ended_at__lt=at - kept_for(queue))

@@ -132,7 +132,10 @@ class FilesForm(ReasonedForm):
 
     prefix = "files"
     keep_directories_days = forms.IntegerField(
-        min_value=KEEP_DAYS[0], max_value=KEEP_DAYS[1], label="Kept after the end of a job"
+        min_value=KEEP_DAYS[0],
+        max_value=KEEP_DAYS[1],
+        label="Kept after the end of a job",
+        help_text="What is older is deleted within minutes, for good.",
     )
     directories_most = forms.IntegerField(
         min_value=1, required=False, label="All together at most", help_text="Beyond it the oldest go early."

@@ -224,8 +224,9 @@ def _actions(user: Actor, job: Job, access: Access) -> list[JobAction]:
     if JobState(job.state) in TERMINAL:
         found: list[JobAction] = ["restore"] if restored_state(job, timezone.now()) is not None else []
         has_directory = job.directory_bytes is not None and job.directory_removal_at is None
-        may_keep = has_directory and (job.keep_directory_until or has_later_day(job, timezone.now()))
-        return [*found, *(["keep"] if may_keep else []), *(["discard"] if has_directory else [])]
+        if has_directory and (job.keep_directory_until or has_later_day(job, timezone.now())):
+            found.append("keep")
+        return [*found, "discard"] if has_directory else found
     if job.wanted == "cancel":
         return []
     return ["cancel", "resume" if job.wanted == "suspend" else "suspend"]

@@ -1,15 +1,13 @@
 """What the directories of a queue's jobs take, against what the queue keeps."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db.models import QuerySet, Sum
 
 from scheduler.models import Job, Queue
 from scheduler.models.job import ENDED
-
-# Beyond a limit too, nothing goes sooner after the end of its job.
-KEPT_AT_LEAST = timedelta(days=3)
+from scheduler.selectors.directories import KEPT_AT_LEAST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,13 @@ from datetime import datetime
 from scheduler.core.model.errors import NotAllowed
 from scheduler.models import Queue
 from scheduler.models.queue import Role
+from scheduler.selectors.directories import KEPT_AT_LEAST
 from scheduler.services.inputs import Problems
 from scheduler.services.permission import Doer
 from scheduler.services.queues.change import queue_access, queue_set
 
-KEEP_DAYS = (0, 3_650)
+# A slip in the number must leave time to take it back before files are gone for good.
+KEEP_DAYS = (KEPT_AT_LEAST.days, 3_650)
 MOST_BYTES = (1024**2, 2**60)
 
 

@@ -18,8 +18,8 @@ from django.db.models import Sum
 from agents.protocol.shared_dir import GONE, JOBS_DIR, REMOVALS_DIR
 from scheduler.models import Job, Queue
 from scheduler.models.job import ENDED
-from scheduler.selectors.directories import too_old
-from scheduler.selectors.queues.stored import KEPT_AT_LEAST, kept_directories
+from scheduler.selectors.directories import KEPT_AT_LEAST, too_old
+from scheduler.selectors.queues.stored import kept_directories
 from scheduler.services.jobs.directory import directory_ask, directory_name
 from scheduler.services.retention.policy import Kept
 

@@ -81,7 +81,7 @@ def policy() -> tuple[Kept, ...]:
             setting="keep_directories_days",
             rows=Job.objects.filter(state__in=ENDED, directory_bytes__isnull=False, directory_removed_at=None),
             age="ended_at",
-            note="in the shared directory; each queue says how long, 30 days unless it is changed",
+            note="in the shared directory; each queue says how long, 30 days unless it is changed, and users for a job",
         ),
         Kept(
             name="rounds",

@@ -48,6 +48,17 @@ def event_line(row: EventRow, device: DeviceWord) -> EventLine:
     )
 
 
+def _removal_words(row: EventRow) -> str:
+    """Say who had the files of a job removed, or by which rule."""
+    match row["reason"]:
+        case "age":
+            return "Its files are removed: they were kept as long as its queue keeps files"
+        case "limit":
+            return "Its files are removed: its queue or its user stored more than it may, and they were the oldest"
+        case _:
+            return f"{row['actor']} had its files removed"
+
+
 def _words(row: EventRow) -> tuple[str, str, str]:
     if row["kind"] == "job_state":
         state = look(row["new_state"])
@@ -63,7 +74,7 @@ def _words(row: EventRow) -> tuple[str, str, str]:
         what = "its priority" if row["reason"] == "reprioritise" else "what it asks for"
         return "info", "pencil", f"{row['actor']} changed {what}"
     if row["kind"] == "directory_removal":
-        return "mute", "trash-2", "Its files are removed"
+        return "mute", "trash-2", _removal_words(row)
     if row["kind"] == "directory_kept":
         return "mute", "folder", f"{row['actor']} keeps its files {kept_longer(row)}"
     if row["kind"] == "trial":

@@ -148,6 +148,26 @@ def test_files_are_listed_and_downloaded(
     assert not list(tmp_path.glob(".*.part"))
 
 
+@pytest.mark.parametrize("to", ["nowhere/x.pt", "last.pt/x.pt", "/proc/x.pt"])
+def test_place_that_cannot_be_written_is_one_sentence(
+    shop: World, capsys: pytest.CaptureFixture[str], tmp_path: Path, to: str
+) -> None:
+    """A folder that is not there, one that is a file, one that takes no files."""
+    file_write(shop.job, "last.pt", b"weights")
+    (tmp_path / "last.pt").write_bytes(b"mine")
+
+    assert main(["files", "get", f"J-{shop.job.number}", "./last.pt", "--to", to, "--force"]) == 2
+    said = capsys.readouterr().err
+    assert f"{to} cannot be written: " in said
+    assert "Traceback" not in said
+
+
+def test_path_that_leads_out_is_refused_by_the_server(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is no name of a file here either."""
+    assert main(["files", "get", f"J-{shop.job.number}", "..", "--force"]) == 1
+    assert "is there already" not in capsys.readouterr().err
+
+
 def test_several_files_and_folders_are_one_zip(
     shop: World, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,6 +313,8 @@ def test_quota_change_needs_a_reason_and_the_right(
     assert main(["quota"]) == 0
     assert capsys.readouterr().out.splitlines()[1].split()[0] == shop.vision.name
     assert main(["quota", "vision", "--gpus", "3"]) == 2
+    for more in (["--until", "2999-01-31"], ["--reason", "why"], ["--ask", "4", "--gpus", "3", "--reason", "why"]):
+        assert main(["quota", "vision", *more]) == 2, "nothing that was given is passed over"
     assert main(["quota", "vision", "--gpus", "3", "--reason", "more work"]) == 1
     sign_in(shop, "admin", monkeypatch)
     assert main(["quota", "vision", "--gpus", "3", "--reason", "more work"]) == 0
