@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from django.core.cache import cache
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -52,7 +53,8 @@ def urls(world: World) -> dict[str, str]:
 
 
 def queries(client: Client, path: str) -> list[str]:
-    """Return the queries of one request that must succeed."""
+    """Return the queries of one request that must succeed, and finds no figures of an earlier one kept for a minute."""
+    cache.clear()
     with CaptureQueriesContext(connection) as captured:
         answer = client.get(path)
 
