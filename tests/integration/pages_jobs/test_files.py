@@ -10,6 +10,7 @@ import pytest
 from frontend.pages.jobs.files import tree
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job, Queue
+from scheduler.services.jobs.directory import directory_ask
 from tests.integration.pages_jobs.conftest import Page, World, job_in
 from tests.support.pages.world import PIXEL
 from tests.support.rows.files import file_write, job_directory
@@ -163,6 +164,29 @@ def test_when_files_go_is_always_there(world: World, job: Job) -> None:
     assert page.having(**{"class": "tile t-warn"})
     assert "over its limit; new files are kept" in page.text
     assert "sizes may grow" in files_of(world, running).text
+
+
+def test_rule_of_less_than_three_days_is_told_as_it_is_kept(world: World, job: Job) -> None:
+    """A queue may have one from before there was a least; nothing goes sooner, so no page says sooner."""
+    Queue.objects.filter(pk=world.vision.pk).update(keep_directories_days=0)
+
+    assert "3 days after its end, then deleted" in files_of(world, job).text
+    assert "3 days after the end of a job" in world.browser("member").client_page(f"/jobs/J-{job.number}/keep").text
+
+
+@pytest.mark.parametrize(
+    ("reason", "says"),
+    [
+        ("age", "they were kept as long as its queue keeps files"),
+        ("limit", "its queue or its user stored more than it may"),
+        ("discard", "lea had its files removed"),
+    ],
+)
+def test_events_say_by_what_files_were_removed(world: World, job: Job, reason: str, says: str) -> None:
+    """Whoever looks for them learns whom or what to ask."""
+    directory_ask(job, actor="lea", reason=reason, at=datetime.now(UTC))
+
+    assert says in world.browser("member").client_page(f"/jobs/J-{job.number}/events").text
 
 
 def test_job_without_files_says_what_would_make_one(world: World, job: Job) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from frontend.components.formats import NBSP, clock, counted, data_size, number
 from frontend.pages.jobs.subject import Subject
-from scheduler.selectors.directories import directory_kept_until, queue_keeps_until
+from scheduler.selectors.directories import directory_kept_until, kept_for, queue_keeps_until
 from scheduler.selectors.files.names import name_shown
 from scheduler.selectors.files.survey import Survey
 from scheduler.selectors.queues.stored import queue_stored
@@ -71,7 +71,7 @@ def _found(subject: Subject, survey: Survey) -> FileTile:
 
 def _kept(subject: Subject) -> FileTile:
     queue, until = subject.job.queue, directory_kept_until(subject.job)
-    days = counted(queue.keep_directories_days, "day")
+    days = counted(kept_for(queue).days, "day")
     if until is None:
         return FileTile(label="Kept until", value="it ends", detail=f"and {days} after that")
     left, day = (until - subject.at).days, until.astimezone(subject.zone)

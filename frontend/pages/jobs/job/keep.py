@@ -14,7 +14,7 @@ from frontend.pages.jobs.job.views import job_frame
 from frontend.pages.jobs.subject import Subject, subject_of
 from scheduler.core.model.errors import Conflict, JobChanged, NotAllowed, NotFound, SpecInvalid
 from scheduler.ports import live_ports
-from scheduler.selectors.directories import KEPT_AHEAD, directory_kept_until, queue_keeps_until
+from scheduler.selectors.directories import KEPT_AHEAD, directory_kept_until, kept_for, queue_keeps_until
 from scheduler.services.jobs.directory import MORE_DAYS, job_keep, kept_more
 
 
@@ -55,7 +55,7 @@ def job_keep_files(request: HttpRequest, job: str) -> HttpResponse:
         "form": form,
         "kept": kept,
         "by_queue": by_queue if by_queue and kept != by_queue and by_queue > subject.at else None,
-        "days": counted(queue.keep_directories_days, "day"),
+        "days": counted(kept_for(queue).days, "day"),
         "is_limited": queue.directories_most_bytes or queue.user_directories_most_bytes,
     }
     return render(request, "jobs/keep.html", context, status=422 if form.errors else 200)
