@@ -47,7 +47,8 @@ def test_nothing_to_write_asks_nothing(django_assert_num_queries: DjangoAssertNu
 def test_postgresql_writes_them_the_same_way(processes: None) -> None:
     """By another statement; the tests above in a process of their own, as this one has its database already."""
     with postgres() as url:
-        env = {name: value for name, value in os.environ.items() if name not in ("DJANGO_SETTINGS_MODULE", "VAR_DIR")}
+        ours = ("DJANGO_SETTINGS_MODULE", "VAR_DIR", "PYTEST_")  # the set-up of this run and of its worker
+        env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", "not postgresql", __file__]
         done = subprocess.run(command, env=env | {"DATABASE_URL": url}, capture_output=True, text=True)
 
