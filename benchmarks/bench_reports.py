@@ -33,18 +33,14 @@ ROUND_S = 10.0  # between two rounds beside the reports
 Messages = list[tuple[str, str]]
 
 
-def run() -> dict[str, Any]:
-    """Measure on both databases, each world in a process of its own."""
-    return {"sqlite": _measured_on_sqlite(), "postgresql": _measured_on_postgresql()}
-
-
 def _sizes() -> list[int]:
     """Return the numbers of servers to measure, each in a database of its own."""
     asked = os.environ.get("BENCH_SERVERS")
     return [int(asked)] if asked else [SERVERS, *MANY]
 
 
-def _measured_on_sqlite() -> dict[str, Any]:
+def measured_on_sqlite() -> dict[str, Any]:
+    """Measure on SQLite, each world in a process of its own."""
     found: dict[str, Any] = {}
     for servers in _sizes():
         with tempfile.TemporaryDirectory(prefix="clusterweb-bench-") as folder:
@@ -52,13 +48,17 @@ def _measured_on_sqlite() -> dict[str, Any]:
     return found
 
 
-def _measured_on_postgresql() -> dict[str, Any]:
+def measured_on_postgresql() -> dict[str, Any]:
+    """Measure on PostgreSQL, each world in a process and a database of its own."""
     found: dict[str, Any] = {}
     for servers in _sizes():
         with tempfile.TemporaryDirectory(prefix="clusterweb-bench-") as folder, postgres() as url:
             environ = {"BENCH_SERVERS": str(servers), "DATABASE_URL": url}
             found |= measured_apart("benchmarks.bench_reports", folder, **environ)
     return found
+
+
+PARTS = {"sqlite": measured_on_sqlite, "postgresql": measured_on_postgresql}
 
 
 class Cluster:
