@@ -78,20 +78,20 @@ class World:
         with TestCase.captureOnCommitCallbacks(execute=True):
             return call()
 
-    def pass_time(self, seconds: int, *, silent: tuple[str, ...] = ()) -> None:
-        """Let time pass; the agents in ``silent`` neither read nor report."""
-        for _ in range(seconds):
-            self.clock.advance(1.0)
+    def pass_time(self, seconds: int, *, silent: tuple[str, ...] = (), step_s: int = 1) -> None:
+        """Let time pass in steps; the agents in ``silent`` neither read nor report."""
+        for _ in range(0, seconds, step_s):
+            self.clock.advance(float(step_s))
             for name, agent in self.agents.items():
                 if name not in silent:
-                    self._agent_turn(agent)
+                    self._agent_turn(agent, float(step_s))
             self.do(self._engine_turn)
             self.rounds()
 
-    def _agent_turn(self, agent: FakeAgent) -> None:
+    def _agent_turn(self, agent: FakeAgent, step_s: float) -> None:
         if not self.transport.is_down:
             agent.read()
-        agent.work(1.0)
+        agent.work(step_s)
         agent.send()
 
     def _engine_turn(self) -> None:
@@ -108,12 +108,14 @@ class World:
         self.bell.round_begins()
         return self.do(lambda: round_run(self.ports, trigger))
 
-    def until(self, what: Callable[[], bool], *, within_s: int = 120) -> int:
-        """Let time pass until something holds; return the seconds it took."""
-        for passed_s in range(within_s):
+    def until(
+        self, what: Callable[[], bool], *, within_s: int = 120, silent: tuple[str, ...] = (), step_s: int = 1
+    ) -> int:
+        """Let time pass until something holds; return the seconds it took. Long steps are for many minutes."""
+        for passed_s in range(0, within_s, step_s):
             if what():
                 return passed_s
-            self.pass_time(1)
+            self.pass_time(step_s, silent=silent, step_s=step_s)
         raise AssertionError(f"not within {within_s} s: {[(job.number, job.state) for job in Job.objects.all()]}")
 
     def state(self, job: Job) -> JobState:

@@ -134,23 +134,16 @@ def test_a_job_that_has_run_outlives_a_build_that_fails(world: World) -> None:
     first.finish()
     world.until_state(job, JobState.RUNNING)
     _, second = server(world, "gpu-2")
-    for _ in range(120):
-        world.pass_time(1, silent=("gpu-1",))
-        if second.started:
-            break
+    world.until(lambda: bool(second.started), silent=("gpu-1",))
     second.fail("error sending request for url")
-    for _ in range(30):
-        world.pass_time(1, silent=("gpu-1",))
+    world.pass_time(30, silent=("gpu-1",))
     assert world.state(job) == JobState.QUEUED
     assert len(second.started) == 1
 
-    for _ in range(int(TRIED_AGAIN_AFTER.total_seconds())):
-        world.pass_time(1, silent=("gpu-1",))
-        if len(second.started) == 2:
-            break
+    after_s = int(TRIED_AGAIN_AFTER.total_seconds())
+    world.until(lambda: len(second.started) == 2, within_s=after_s, silent=("gpu-1",), step_s=10)
     second.finish()
-    for _ in range(30):
-        world.pass_time(1, silent=("gpu-1",))
+    world.pass_time(30, silent=("gpu-1",))
     assert world.state(job) == JobState.RUNNING
     assert world.agent_of(job).name == "gpu-2"
 
@@ -161,7 +154,7 @@ def test_a_fault_that_may_pass_ends_no_job_and_is_tried_again_after_longer_and_l
     job = submit(world)
     taken = []
     for number, after in enumerate((*BACK_OFF, BACK_OFF[-1]), start=1):
-        world.until(lambda number=number: len(builds.started) == number, within_s=1_000)  # type: ignore[misc]
+        world.until(lambda number=number: len(builds.started) == number, within_s=1_000, step_s=10)  # type: ignore[misc]
         builds.fail("error sending request for url", is_passing=True)
         world.until(lambda: ServerEnvironment.objects.filter(state=EnvironmentState.FAILED).exists())
         row = environment_row(Job.objects.get(pk=job.pk), access_of(job.owner))
@@ -172,7 +165,7 @@ def test_a_fault_that_may_pass_ends_no_job_and_is_tried_again_after_longer_and_l
         assert world.state(job) == JobState.QUEUED
         begun = ServerEnvironment.objects.get().changed_at
         assert build["again_at"] == iso(begun + after)
-    world.until(lambda: len(builds.started) == len(taken) + 1, within_s=1_000)
+    world.until(lambda: len(builds.started) == len(taken) + 1, within_s=1_000, step_s=10)
     builds.finish()
     world.until_state(job, JobState.RUNNING)
     assert Environment.objects.get().faults == 0
@@ -249,13 +242,9 @@ def test_a_server_that_is_lost_while_it_builds_is_replaced(world: World) -> None
     world.until(lambda: bool(first.started))
     _, second = server(world, "gpu-2")
     assert not second.started
-    for _ in range(120):
-        world.pass_time(1, silent=("gpu-1",))
-        if second.started:
-            break
+    world.until(lambda: bool(second.started), silent=("gpu-1",))
     second.finish()
-    for _ in range(30):
-        world.pass_time(1, silent=("gpu-1",))
+    world.pass_time(30, silent=("gpu-1",))
     assert world.state(job) == JobState.RUNNING
     assert world.agent_of(job).name == "gpu-2"
 
