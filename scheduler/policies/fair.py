@@ -26,16 +26,24 @@ class Fair:
 
     def priority(self, snapshot: Snapshot) -> FloatArray:
         """Return (n,) share of the cluster that the queue holds for its weight just before it gets the job."""
-        filling = self.filling(snapshot)
-        rank = service_order(snapshot.jobs)
-        return shares_before(filling.asked, group=filling.group, rank=rank, capacity=filling.capacity)
+        jobs = snapshot.jobs
+        return shares_before(
+            jobs.num_gpus[:, np.newaxis].astype(np.float64),
+            group=jobs.queue,
+            rank=service_order(jobs),
+            capacity=_capacity(snapshot),
+            weight=queue_weights(snapshot.queues, jobs.queue)[jobs.queue],
+        )
 
     def filling(self, snapshot: Snapshot) -> Filling:
         """Return the queues as groups. Their weights depend on which of them have jobs."""
         jobs = snapshot.jobs
         weight = queue_weights(snapshot.queues, jobs.queue)[jobs.queue]
-        capacity = np.array([max(1.0, float(snapshot.servers.num_gpus.sum()))])
-        return Filling(group=jobs.queue, asked=(jobs.num_gpus / weight)[:, np.newaxis], capacity=capacity)
+        return Filling(group=jobs.queue, asked=(jobs.num_gpus / weight)[:, np.newaxis], capacity=_capacity(snapshot))
+
+
+def _capacity(snapshot: Snapshot) -> FloatArray:
+    return np.array([max(1.0, float(snapshot.servers.num_gpus.sum()))])
 
 
 def queue_weights(queues: QueueTable, used: IntArray) -> FloatArray:

@@ -71,24 +71,33 @@ def _relative(amounts: FloatArray, capacity: FloatArray) -> FloatArray:
 
 
 def shares_before(
-    held: FloatArray, *, group: IntArray, rank: IntArray, capacity: FloatArray, begin: FloatArray | None = None
+    held: FloatArray,
+    *,
+    group: IntArray,
+    rank: IntArray,
+    capacity: FloatArray,
+    begin: FloatArray | None = None,
+    weight: FloatArray | None = None,
 ) -> FloatArray:
     """Return (n,) the dominant share of a job's group just before the job gets what it asks for.
 
     Taking jobs by this key, smallest first, always serves the group that holds least: progressive filling.
 
     Args:
-        held: (n, r) what each job asks for, already divided by the weight of its group.
+        held: (n, r) what each job asks for, divided by the weight of its group unless ``weight`` is given.
         group: (n,) number of the group, such as its user or queue.
         rank: (n,) place of each job among all; inside a group the smaller one is served first.
         capacity: (r,) what the cluster has.
         begin: (n, r) what the group of each job has from the start; None for nothing.
+        weight: (n,) of the group of each job, by which the sums are divided; whole numbers add up exactly until then.
     """
     by_group = np.lexsort((rank, group))
     amounts = held[by_group]
     before = np.cumsum(amounts, axis=0) - amounts
     first = np.searchsorted(group[by_group], group[by_group])
     before = before - before[first] if len(first) else before
+    if weight is not None:
+        before = before / weight[by_group, np.newaxis]
     share = np.empty(len(held))
     share[by_group] = dominant_share(before if begin is None else before + begin[by_group], capacity)
     # Rounded, so that shares that are equal on paper tie.

@@ -27,6 +27,16 @@ def test_queues_are_served_in_turn_by_weight() -> None:
     assert [row for row in order if rows[row].queue == 1] == [1, 3, 5, 7, 9, 11]
 
 
+def test_queues_that_hold_the_same_for_the_same_weight_tie() -> None:
+    """In jobs of 3 GPUs or of 1, and though a fifteenth of the cluster is no finite binary number."""
+    rows = [JobRow(queue=row % 3, num_gpus=(3, 3, 1)[row % 3], arrival_s=float(row)) for row in range(120)]
+    queues = [QueueRow(weight=weight) for weight in (1.0, 7.0, 7.0)]
+    keys = Fair().priority(snapshot_of(rows, [ServerRow()], queues))
+    wide, narrow = keys[1::3], keys[2::3]
+
+    assert wide[:14].tolist() == narrow[::3].tolist()
+
+
 def test_what_a_queue_holds_counts() -> None:
     """The first queue holds 6 of 8 GPUs: both free ones go to the second although the first has waited longer."""
     rows = [JobRow(num_gpus=6, seats=((0, 6),)), JobRow(), JobRow(arrival_s=5, queue=1), JobRow(arrival_s=6, queue=1)]
