@@ -32,14 +32,18 @@ class Fair:
             group=jobs.queue,
             rank=service_order(jobs),
             capacity=_capacity(snapshot),
-            weight=queue_weights(snapshot.queues, jobs.queue)[jobs.queue],
+            weight=self.weights(snapshot.queues, jobs.queue)[jobs.queue],
         )
 
     def filling(self, snapshot: Snapshot) -> Filling:
         """Return the queues as groups. Their weights depend on which of them have jobs."""
         jobs = snapshot.jobs
-        weight = queue_weights(snapshot.queues, jobs.queue)[jobs.queue]
+        weight = self.weights(snapshot.queues, jobs.queue)[jobs.queue]
         return Filling(group=jobs.queue, asked=(jobs.num_gpus / weight)[:, np.newaxis], capacity=_capacity(snapshot))
+
+    def weights(self, queues: QueueTable, used: IntArray) -> FloatArray:
+        """Return (k,) weights of the queues while those in ``used`` have jobs."""
+        return queue_weights(queues, used)
 
 
 def _capacity(snapshot: Snapshot) -> FloatArray:

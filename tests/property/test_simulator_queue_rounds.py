@@ -75,16 +75,17 @@ def clusters(draw: st.DrawFn) -> tuple[list[SimJob], list[ServerRow], list[Queue
 
 @st.composite
 def crowds(draw: st.DrawFn) -> tuple[list[SimJob], list[ServerRow], list[QueueRow]]:
-    """Queues side by side that lend each other GPUs, with lines of jobs that ask for the same."""
+    """Queues side by side that lend each other GPUs, with lines of jobs that ask for the same, some for two servers."""
     sizes = draw(st.lists(st.sampled_from([2, 4, 8]), min_size=1, max_size=3))
     rows = [ServerRow(num_gpus=size, num_cpus=3.0 * size, memory_bytes=64 * GIB * size) for size in sizes]
     quotas = draw(st.lists(st.integers(0, sum(sizes) // 2), min_size=2, max_size=4))
     queues = [QueueRow(quota_gpus=quota, weight=float(max(1, quota)), max_gpus=10_000) for quota in quotas]
+    widths = [width for width in (1, 1, 1, 2, 4, 6, 12) if width <= sum(sizes)]
     jobs = [
         SimJob(
             arrival_s=float(draw(st.integers(0, 600))),
             queue=draw(st.integers(0, len(queues) - 1)),
-            num_gpus=draw(st.sampled_from([1, 1, 1, 2, 4])),
+            num_gpus=draw(st.sampled_from(widths)),
             run_s=draw(st.sampled_from([45.5, 120.0, 333.3])),
             priority=float(draw(st.integers(0, 2))),
         )
@@ -151,7 +152,7 @@ def test_a_kept_board_changes_nothing(
 
 
 @pytest.mark.parametrize("fewest", [1, 3])
-@pytest.mark.parametrize("policy", ["fifo", "priority", "srtf", "srsf", "las", "gittins", "tetris"])
+@pytest.mark.parametrize("policy", ["fifo", "fair", "priority", "srtf", "srsf", "las", "gittins", "tetris"])
 @tried(12)
 @given(cluster=crowds(), round_s=st.sampled_from([30.0, None]), preempt=st.sampled_from([True, True, False]))
 def test_the_first_of_a_line_decide_for_all(
@@ -176,10 +177,12 @@ def test_the_first_of_a_line_decide_for_all(
     ("policy", "shorter_s", "quota_gpus", "nested", "most"),
     [
         ("fifo", 0.0, 4, False, 0),
+        ("fair", 0.0, 4, False, 0),
         ("srtf", 0.0, 4, False, 0),
         ("srtf", 4.0, 4, False, 0),
         ("srtf", 4.0, 1, False, 0),
         ("srtf", 0.0, 4, True, 8 + 2 * 2 * waiting_lines._FEWEST),
+        ("fair", 0.0, 4, True, 8 + 2 * 2 * waiting_lines._FEWEST),
     ],
 )
 def test_a_round_looks_at_few_of_many_that_wait(

@@ -7,7 +7,7 @@ allows, such as a faster replay.
 from typing import Protocol, runtime_checkable
 
 from scheduler.core.model.cpu_memory_bounds import Needs
-from scheduler.core.model.tables import BoolArray, FloatArray, JobTable, ServerTable, Snapshot
+from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, JobTable, QueueTable, ServerTable, Snapshot
 from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
 from scheduler.core.performance.resources import Filling
 from scheduler.core.round.config import Mechanism
@@ -97,6 +97,17 @@ class FillsGroups(Protocol):
 
     def filling(self, snapshot: Snapshot) -> Filling | None:
         """Return the groups and what each job adds; None with options under which keys depend on more."""
+
+
+@runtime_checkable
+class FillsQueues(Protocol):
+    """A policy whose key is the GPUs of the job's queue just before it gets the job, for the weight of the queue.
+
+    ``FillsGroups`` with queues as groups; the key is ``rounded_share`` of GPUs / weight / GPUs of all servers.
+    """
+
+    def weights(self, queues: QueueTable, used: IntArray) -> FloatArray:
+        """Return (k,) weights of the queues while those in ``used`` have jobs."""
 
 
 @runtime_checkable

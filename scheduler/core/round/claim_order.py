@@ -7,7 +7,7 @@ import numpy as np
 
 from scheduler.core.model.plan import PreemptRule
 from scheduler.core.model.queue_tree import QueueTree
-from scheduler.core.model.tables import NO_ROW, BoolArray, IntArray, JobTable, Snapshot
+from scheduler.core.model.tables import NO_ROW, BoolArray, FloatArray, IntArray, JobTable, Snapshot
 from scheduler.core.packing.claims import NO_TURN, Claims, DisplaceableJobs, Part
 from scheduler.core.packing.selection import Selection
 from scheduler.core.round.admission import Admission, Standing, admit
@@ -41,7 +41,11 @@ class Line:
 
 def policy_order(snapshot: Snapshot, config: SchedulerConfig) -> IntArray:
     """Return (n,) job rows, first the job that the policy puts first; ties by first start, arrival, id."""
-    jobs, keys = snapshot.jobs, config.policy.priority(snapshot)
+    return by_keys(snapshot.jobs, config.policy.priority(snapshot))
+
+
+def by_keys(jobs: JobTable, keys: FloatArray) -> IntArray:
+    """Return (n,) job rows by (n,) keys of a policy, as ``policy_order``."""
     order: IntArray = keys.argsort()
     in_order = keys[order]
     if (in_order[1:] > in_order[:-1]).all():

@@ -23,6 +23,7 @@ from scheduler.core.packing.seating import Seating
 from scheduler.core.packing.selection import Demands
 from scheduler.core.round.admission import Standing, is_within_share
 from scheduler.simulator.incremental.planner_input import PlannerInput
+from scheduler.simulator.incremental.queue_shares import QueueShares
 from scheduler.simulator.incremental.waiting_lines import KeptLines
 from scheduler.simulator.incremental.walks.lines_walk import LinesWalk, Place
 from scheduler.simulator.incremental.walks.preemption_candidates import Key
@@ -54,8 +55,10 @@ def serves_free_claims(given: PlannerInput, tree: QueueTree) -> bool:
 class FreeClaims:
     """Decides the rounds in which no quota is taken back."""
 
-    def __init__(self, given: PlannerInput, tree: QueueTree, board: Board, lines: KeptLines) -> None:
-        self._tree, self._board, self._lines = tree, board, lines
+    def __init__(
+        self, given: PlannerInput, tree: QueueTree, board: Board, lines: KeptLines, shares: QueueShares | None
+    ) -> None:
+        self._tree, self._board, self._lines, self._shares = tree, board, lines, shares
         self._locality, self._gangs = given.config.locality, given.demands.gangs
         self._by_order = given.config.policy.preemptive and given.config.preempt
         # Whether each weaker job may have to leave, and at once.
@@ -200,6 +203,8 @@ class FreeClaims:
                     else:
                         self._without[queue].append((ahead, gpus))
             self._used_gpus[queue] = quota - left
+        if self._shares:
+            covered = [self._shares.key(self._board.queue[key[3]], key) for key in covered]
         covered.sort()
         return covered
 
@@ -244,7 +249,8 @@ class FreeClaims:
 
     def _place(self, key: Key, queue: int) -> Place:
         last = self._last.get(queue)
-        return (_BORROWS if last is not None and key <= last else _BEYOND), key
+        standing = _BORROWS if last is not None and key <= last else _BEYOND
+        return standing, self._shares.key(queue, key) if self._shares else key
 
     def _last_within(self, queues: Iterable[int]) -> dict[int, Key]:
         """Return for each queue the last job without quota that begins within its fair share, if there is one."""

@@ -16,8 +16,8 @@ from scheduler.core.model.tables import IntArray, Snapshot
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.selection import Selection
 from scheduler.core.round.admission import Standing
-from scheduler.core.round.capabilities import ChangesBySelf, Promotes
-from scheduler.core.round.claim_order import Line, displaced_by, policy_order
+from scheduler.core.round.capabilities import ChangesBySelf, FillsQueues, Promotes
+from scheduler.core.round.claim_order import Line, by_keys, displaced_by, policy_order
 from scheduler.core.round.config import Policy, SharePolicy
 from scheduler.core.round.round_state import round_state
 from scheduler.core.round.seat_jobs import seat_jobs
@@ -26,6 +26,7 @@ from scheduler.simulator.incremental.lazy_snapshot import LazySnapshot
 from scheduler.simulator.incremental.overtaking import Overtaking
 from scheduler.simulator.incremental.planner import amend_overdue, promote, until_rights_change_s
 from scheduler.simulator.incremental.planner_input import PlannerInput
+from scheduler.simulator.incremental.queue_shares import QueueShares
 from scheduler.simulator.incremental.waiting_lines import KeptLines, keeps_lines
 from scheduler.simulator.state.world import World
 
@@ -64,10 +65,13 @@ class QueueRounds:
         self._state = round_state(empty, given.config, self._tree, demands, order=every)
         self._board = self._state.board
         self._jobs_wait = False
-        self._lines = KeptLines(given, policy, num_queues=len(queues)) if keeps_lines(policy) else None
+        self._lines = KeptLines(given, policy, num_queues=len(queues)) if keeps_lines(given, policy) else None
+        self._shares: QueueShares | None = None
+        if self._lines is not None and isinstance(policy, FillsQueues):
+            self._shares = QueueShares(given, policy, self._board, self._lines)
         self._free_claims: FreeClaims | None = None
         if self._lines is not None and serves_free_claims(given, self._tree):
-            self._free_claims = FreeClaims(given, self._tree, self._board, self._lines)
+            self._free_claims = FreeClaims(given, self._tree, self._board, self._lines, self._shares)
         self._overdue: dict[int, Grant] = {}
 
     def plan(self, world: World) -> Changes:
@@ -121,6 +125,8 @@ class QueueRounds:
         lines = self._lines
         if lines is None:
             return self._whole(world, self._columns.active)
+        if self._shares:
+            self._shares.begin()
         decision = self._free_claims.decided(world.now_s) if self._free_claims else None
         if decision is not None:
             started, on_free, stopped = decision
@@ -169,11 +175,22 @@ class QueueRounds:
             self._config,
             self._state,
             rows=rows,
-            order=policy_order(snapshot, self._config),
+            order=self._order(snapshot, behind),
             possible=self._possible[rows],
             seated=snapshot.jobs.running,
             behind=behind,
         )
+
+    def _order(self, snapshot: Snapshot, behind: IntArray | None) -> IntArray:
+        """Return the jobs in the order of the policy; ``behind`` as of ``admit``."""
+        shares, lines, jobs = self._shares, self._lines, snapshot.jobs
+        if behind is None or shares is None or lines is None:
+            return policy_order(snapshot, self._config)
+        keys = self._config.policy.priority(snapshot)
+        for at in np.flatnonzero(~jobs.running).tolist():  # jobs that are left out count for them
+            row = jobs.job_id.item(at)
+            keys[at] = shares.key(jobs.queue.item(at), lines.key(row))[0]
+        return by_keys(jobs, keys)
 
     def _changes(self, line: Line, selection: Selection, rows: IntArray) -> Changes:
         """Return what a walk changed."""

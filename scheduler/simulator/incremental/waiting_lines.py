@@ -16,7 +16,7 @@ import numpy as np
 from scheduler.core.model.changes import Changes
 from scheduler.core.model.numbering import numbered
 from scheduler.core.model.tables import IntArray, Snapshot
-from scheduler.core.round.capabilities import MayBackfill, Steady
+from scheduler.core.round.capabilities import FillsQueues, MayBackfill, Steady
 from scheduler.core.round.config import Policy
 from scheduler.simulator.incremental.planner_input import PlannerInput
 from scheduler.simulator.incremental.walks.preemption_candidates import Key
@@ -27,14 +27,17 @@ from scheduler.simulator.state.world import World
 _FEWEST, _MORE = 4, 4
 
 
-def keeps_lines(policy: Policy) -> bool:
+def keeps_lines(given: PlannerInput, policy: Policy) -> bool:
     """Return whether the line of a queue stays as it is while its jobs wait, and jobs may be stepped over."""
     in_line = isinstance(policy, MayBackfill) and not policy.backfill
+    if isinstance(policy, FillsQueues):
+        # Jobs that can never run stand in no line, and count for those behind them in the order across queues.
+        return not policy.preemptive and bool(given.demands.shapes.possible.all())
     return isinstance(policy, Steady) and policy.steady and not in_line
 
 
 class KeptLines:
-    """All waiting jobs by line, with their keys. Jobs are rows of the workload.
+    """All waiting jobs by line, with their keys inside their queue. Jobs are rows of the workload.
 
     Attributes:
         lines: Those with jobs, by number, each in the order of the policy.
@@ -64,6 +67,7 @@ class KeptLines:
         self.of_shape: dict[int, set[int]] = {}
         self._possible: list[bool] = demands.shapes.possible.tolist()
         self._num_queues = num_queues
+        self._first_come = isinstance(policy, FillsQueues)  # the order inside a queue
         self._first_key: list[float] = self._present(np.arange(len(columns)), 0.0)
         self._first_start_s, self._arrival_s = cells(columns.first_start_s), cells(columns.arrival_s)
         self._ended = cells(columns.ended)
@@ -99,6 +103,10 @@ class KeptLines:
         first_start_s, arrival_s = self._first_start_s, self._arrival_s
         present = self._present(np.array(rows, dtype=np.int64), now_s)
         return [(key, first_start_s[row], arrival_s[row], row) for row, key in zip(rows, present, strict=True)]
+
+    def key(self, row: int) -> Key:
+        """Return the key of a waiting job."""
+        return self._keys[row]
 
     def note(self, changes: Changes) -> None:
         """Take in what a round changed."""
@@ -158,6 +166,8 @@ class KeptLines:
             self._depth = {number: depth - 1 for number, depth in self._depth.items() if depth - 1 > _FEWEST}
 
     def _present(self, rows: IntArray, now_s: float) -> list[float]:
+        if self._first_come:
+            return [0.0] * len(rows)
         jobs = self._columns.look(rows, now_s)
         snapshot = Snapshot(now_s=now_s, jobs=jobs, servers=self._servers, queues=self._queues)
         keys: list[float] = self._policy.priority(snapshot).tolist()
