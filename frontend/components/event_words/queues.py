@@ -16,7 +16,8 @@ def quota_request_words(row: EventRow) -> Said:
     """Return the words of ``quota_request``."""
     data = row["data"]
     until = f" until {day(data['until'])}" if data.get("until") else ""
-    words = f"{row['actor']} asks for a quota of {data.get('quota_gpus')} for {SUBJECT}{until}{why_of(row)}."
+    asks = "now asks" if row["reason"] == "change" else "asks"
+    words = f"{row['actor']} {asks} for a quota of {data.get('quota_gpus')} for {SUBJECT}{until}{why_of(row)}."
     return "warn", "arrow-left-right", words
 
 

@@ -3,6 +3,8 @@
 Users who may change the quota grant a request on the quota tab, where its preview is; here they read and refuse.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import TypedDict
 
 from django.contrib import messages
@@ -13,10 +15,11 @@ from frontend.pages.queues.forms import RequestForm
 from frontend.pages.queues.sent import Sent, SentContext
 from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.models import Queue, QuotaRequest
-from scheduler.models.queue import Role
+from scheduler.models.queue import RequestState, Role
 from scheduler.selectors.queues.requests import QuotaRequestRow, quota_requests, require_request
 from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.queues.requests import (
+    quota_request_change,
     quota_request_create,
     quota_request_refuse,
     quota_request_withdraw,
@@ -26,22 +29,41 @@ SHOWN = 50
 
 
 class RequestsTab(TypedDict):
-    """The context of the tab; ``request_form`` is None for users who do not ask."""
+    """The context of the tab; ``request_form`` is None for users who do not ask.
+
+    Keys:
+        own_open: The user's request that is not answered; the form changes it.
+        others_open: Such requests of other users for the queue.
+    """
 
     asked_rows: list[QuotaRequestRow]
     request_form: RequestForm | None
+    own_open: QuotaRequestRow | None
+    others_open: list[QuotaRequestRow]
 
 
 def requests_context(user: Actor, queue: Queue, sent: SentContext, *, typed_gpus: str) -> RequestsTab:
     """Return what the tab shows."""
     rows = quota_requests(user, queue=queue.name, limit=SHOWN)
-    has_open = any(row["may_withdraw"] for row in rows)
+    still_open = [row for row in rows if row["state"] == RequestState.OPEN]
+    own = next((row for row in still_open if row["may_withdraw"]), None)
     access = access_of(user)
     gives = access.is_admin or (queue.parent_id is not None and access.at_least(queue.parent_id, Role.LEAD))
-    may_ask = access.at_least(queue.pk, Role.MEMBER) and not gives and not has_open
-    gpus = int(typed_gpus) if is_gpus(typed_gpus) else queue.quota_gpus + 1
-    form = sent.get("request_form") or RequestForm(initial={"quota_gpus": gpus})
-    return {"asked_rows": rows, "request_form": form if may_ask or "request_form" in sent else None}
+    may_ask = access.at_least(queue.pk, Role.MEMBER) and (not gives or own is not None)
+    return {
+        "asked_rows": rows,
+        "request_form": sent.get("request_form") or (_form(queue, own, typed_gpus) if may_ask else None),
+        "own_open": own,
+        "others_open": [row for row in still_open if row is not own],
+    }
+
+
+def _form(queue: Queue, own: QuotaRequestRow | None, typed_gpus: str) -> RequestForm:
+    """Return the form of a new request, or of the user's open one, with the GPUs that a link came with."""
+    initial: dict[str, object] = {"quota_gpus": queue.quota_gpus + 1}
+    if own is not None:
+        initial = {name: own[name] for name in ("quota_gpus", "until", "reason")}
+    return RequestForm(initial=initial | ({"quota_gpus": int(typed_gpus)} if is_gpus(typed_gpus) else {}))
 
 
 def is_gpus(text: str) -> bool:
@@ -59,11 +81,23 @@ def asked_in(user: Actor, queue: Queue, text: str) -> QuotaRequest | None:
 
 def request_sent(request: HttpRequest, queue: Queue) -> Sent:
     """Ask for quota."""
+    said = "Your request is sent. You are told here and on your overview when it is answered."
+    return _sent(request, queue, partial(quota_request_create, queue=queue), said)
+
+
+def request_changed(request: HttpRequest, queue: Queue) -> Sent:
+    """Change an own request that is not answered."""
+    asked = _asked(request, queue)
+    return _sent(request, queue, partial(quota_request_change, request=asked), "Your request is changed.")
+
+
+def _sent(request: HttpRequest, queue: Queue, save: Callable[..., QuotaRequest], said: str) -> Sent:
+    """Save what the form holds, or show it again with what is wrong."""
     form = RequestForm(request.POST)
     if not form.is_valid():
         return Sent(status=422, context={"request_form": form})
     try:
-        quota_request_create(actor=request.user, queue=queue, at=now_utc(), **form.cleaned_data)
+        save(actor=request.user, at=now_utc(), **form.cleaned_data)
     except SpecInvalid as error:
         for entry in error.errors:
             form.add_error(entry.pointer.strip("/"), entry.detail)
@@ -71,7 +105,7 @@ def request_sent(request: HttpRequest, queue: Queue) -> Sent:
     except Conflict as error:
         form.add_error(None, str(error))
         return Sent(status=409, context={"request_form": form})
-    messages.success(request, "Your request is sent. You are told here and on your overview when it is answered.")
+    messages.success(request, said)
     return Sent(to=_back(queue))
 
 

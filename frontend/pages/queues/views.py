@@ -15,6 +15,7 @@ from frontend.pages.queues.ranges import asked_range, range_links
 from frontend.pages.queues.requests import (
     asked_in,
     request_carried,
+    request_changed,
     request_refused,
     request_sent,
     request_withdrawn,
@@ -48,6 +49,7 @@ SENT_TO = {
     "isolation": "quota",
     "files": "quota",
     "ask": "requests",
+    "change": "requests",
     "refuse": "requests",
     "withdraw": "requests",
     "carry": "requests",
@@ -101,6 +103,7 @@ def queue(request: HttpRequest, name: str) -> HttpResponseBase:
         "isolation": isolation_sent,
         "files": files_sent,
         "ask": request_sent,
+        "change": request_changed,
         "refuse": request_refused,
         "withdraw": request_withdrawn,
         "carry": request_carried,

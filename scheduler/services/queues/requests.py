@@ -45,16 +45,7 @@ def quota_request_create(
     if not queue_access(actor, queue).at_least(queue.pk, Role.MEMBER):
         raise NotAllowed(f"You see {queue.name} but are no member of it, so you cannot ask for its quota.")
     assert isinstance(actor, User)  # a member is signed in
-    problems = Problems()
-    reason = problems.reason(reason)
-    problems.number("quota_gpus", quota_gpus, low=0, high=MOST_GPUS, label="quota")
-    if not problems.errors and quota_gpus <= queue.quota_gpus:
-        detail = f"quota must be more than the present {queue.quota_gpus}. You asked for {quota_gpus}."
-        problems.add("quota_gpus", "range", detail)
-    today = at.astimezone(UTC).date()
-    if until is not None and not today <= until <= LATEST:
-        problems.add("until", "range", f"until must be from {today} to {LATEST}. You gave {until}.")
-    problems.refuse()
+    reason = _checked(queue, quota_gpus=quota_gpus, until=until, reason=reason, at=at)
     try:
         with transaction.atomic():
             request = QuotaRequest.objects.create(
@@ -68,7 +59,28 @@ def quota_request_create(
             )
             _record(request, actor=actor, kind="quota_request", reason="ask", why=reason, at=at)
     except IntegrityError:
-        raise Conflict(f"You have an open request for {queue.name} already. Withdraw it first.") from None
+        raise Conflict(f"You have an open request for {queue.name} already. Withdraw it first, or change it on its page.") from None
+    return request
+
+
+def quota_request_change(
+    *, actor: Actor, request: QuotaRequest, quota_gpus: int, until: date | None, reason: str, at: datetime
+) -> QuotaRequest:
+    """Ask for something else by an open request of one's own; it stays as old as it is.
+
+    Raises:
+        NotAllowed: The request is another user's.
+        SpecInvalid: A bad value, as in ``quota_request_create``.
+        Conflict: The request is answered already.
+    """
+    if request.asked_by_id != actor.pk:
+        raise NotAllowed(f"Only {request.asked_by.username} may change the request.")
+    queue = request.queue
+    reason = _checked(queue, quota_gpus=quota_gpus, until=until, reason=reason, at=at)
+    values = {"quota_gpus": quota_gpus, "until": until, "reason": reason, "before_gpus": queue.quota_gpus}
+    with transaction.atomic():
+        _change_open(request, **values)
+        _record(request, actor=actor, kind="quota_request", reason="change", why=reason, at=at)
     return request
 
 
@@ -150,6 +162,21 @@ def quota_request_withdraw(*, actor: Actor, request: QuotaRequest, at: datetime)
     return request
 
 
+def _checked(queue: Queue, *, quota_gpus: int, until: date | None, reason: str, at: datetime) -> str:
+    """Refuse bad values of a request; return its reason without the blanks around it."""
+    problems = Problems()
+    reason = problems.reason(reason)
+    problems.number("quota_gpus", quota_gpus, low=0, high=MOST_GPUS, label="quota")
+    if not problems.errors and quota_gpus <= queue.quota_gpus:
+        detail = f"quota must be more than the present {queue.quota_gpus}. You asked for {quota_gpus}."
+        problems.add("quota_gpus", "range", detail)
+    today = at.astimezone(UTC).date()
+    if until is not None and not today <= until <= LATEST:
+        problems.add("until", "range", f"until must be from {today} to {LATEST}. You gave {until}.")
+    problems.refuse()
+    return reason
+
+
 def _answer(
     request: QuotaRequest, *, actor: Actor, state: RequestState, reason: str, at: datetime, **values: int
 ) -> QuotaRequest:
@@ -164,9 +191,13 @@ def _answer(
 def _close(
     request: QuotaRequest, *, actor: Actor, state: RequestState, at: datetime, answer: str, **values: int
 ) -> None:
-    """End an open request; the guard refuses the second of two answers."""
-    closed = {"state": state, "answered_at": at, "answered_by": actor_name(actor), "answer": answer, **values}
-    if QuotaRequest.objects.filter(pk=request.pk, state=RequestState.OPEN).update(**closed) != 1:
+    answered_by = actor_name(actor)
+    _change_open(request, state=state, answered_at=at, answered_by=answered_by, answer=answer, **values)
+
+
+def _change_open(request: QuotaRequest, **values: object) -> None:
+    """Write to a request that is open; the guard refuses the second of two answers."""
+    if QuotaRequest.objects.filter(pk=request.pk, state=RequestState.OPEN).update(**values) != 1:
         request.refresh_from_db()
         raise Conflict(f"The request is {request.state} already.")
     request.refresh_from_db()

@@ -17,6 +17,7 @@ from scheduler.notices.sender import deliver
 from scheduler.selectors.cluster.alerts import alerts
 from scheduler.services.queues.quotas import Quota, queue_change_quota
 from scheduler.services.queues.requests import (
+    quota_request_change,
     quota_request_create,
     quota_request_grant,
     quota_request_refuse,
@@ -239,6 +240,48 @@ def test_lead_carries_the_quota_of_the_preview_over(client: Client) -> None:
     page = client.post("/queues/vision?tab=quota", {"do": "carry", "quota_gpus": "9"}, follow=True).content.decode()
 
     assert 'name="ask-quota_gpus" value="9"' in page
+
+
+def test_number_carried_over_an_open_request_changes_it(client: Client) -> None:
+    """The page says who asks since when; what was typed stands in a form that changes the own request."""
+    queue = queue_make("vision", quota_gpus=4)
+    lead = member_make(queue, Role.LEAD, name="lea")
+    ask(member_make(queue, name="mia"), queue, quota_gpus=6)
+    mine = ask(lead, queue, quota_gpus=8, reason="Paper deadline")
+    client.force_login(lead)
+
+    page = client.post("/queues/vision?tab=quota", {"do": "carry", "quota_gpus": "9"}, follow=True).content.decode()
+    form = {"do": "ask", "ask-quota_gpus": "9", "ask-reason": "One more seed"}
+    again = client.post("/queues/vision?tab=requests", form)
+    change = {**form, "do": "change", "request": str(mine.pk)}
+    too_few = client.post("/queues/vision?tab=requests", {**change, "ask-quota_gpus": "3"})
+    changed = client.post("/queues/vision?tab=requests", change)
+
+    assert 'name="ask-quota_gpus" value="9"' in page
+    assert "You asked for 8\N{NO-BREAK SPACE}GPUs" in page
+    assert "mia asked for 6\N{NO-BREAK SPACE}GPUs" in page
+    assert 'value="Paper deadline"' in page
+    assert (again.status_code, too_few.status_code, changed.status_code) == (409, 422, 302)
+    assert 'value="One more seed"' in again.content.decode()
+    mine.refresh_from_db()
+    assert (mine.quota_gpus, mine.reason, mine.until, mine.state) == (9, "One more seed", None, "open")
+    assert "lea now asks for a quota of 9 for" in client.get("/queues/vision").content.decode()
+
+
+def test_answered_request_and_that_of_another_user_are_not_changed() -> None:
+    """Only its author changes a request, and only until it is answered."""
+    queue = queue_make("vision", quota_gpus=4)
+    member, admin = member_make(queue), user_make(admin=True)
+    request = ask(member, queue)
+    values: Any = {"request": request, "quota_gpus": 9, "until": None, "reason": "One more seed", "at": AT}
+
+    with pytest.raises(NotAllowed):
+        quota_request_change(actor=admin, **values)
+    quota_request_refuse(actor=admin, request=QuotaRequest.objects.get(), reason="no room", at=AT)
+    with pytest.raises(Conflict, match="refused already"):
+        quota_request_change(actor=member, **values)
+
+    assert QuotaRequest.objects.get().quota_gpus == 8
 
 
 def test_rest_answers_a_request_and_tells_it(client: Client) -> None:
