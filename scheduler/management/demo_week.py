@@ -33,8 +33,9 @@ SERVERS, GPUS_A_SERVER = 4, 8
 CPUS_A_SERVER, MEMORY_BYTES_A_SERVER = 64, 512 * 2**30
 GPUS = SERVERS * GPUS_A_SERVER
 WEEK = timedelta(days=7)
-# Longest time between rounds; events ask for rounds of their own.
 MOST_STEP_S = 1_800.0
+# Longest time between rounds; events ask for rounds of their own.
+BEAT_S = 3_600.0
 # After so long every server reports, before only servers with news, and the engine does what no event asks for, such as
 # samples. Queues are compared less often: that reads all jobs.
 HEARTBEAT_S, FAIRNESS_S = 900.0, 3_600.0
@@ -152,6 +153,7 @@ class Week:
         self.servers: list[SimulatedServer] = []
         self._engine.telemetry.use, self._engine.fairness = _NoUse(), Fairness(every_s=FAIRNESS_S)
         self._ticked_s = -HEARTBEAT_S  # when the engine last did what is due
+        self._planned_s = -BEAT_S  # when the last round was made
         self._cancels: list[tuple[datetime, Job]] = []
         self._has_search = False
 
@@ -218,16 +220,16 @@ class Week:
 
     def _settle(self) -> None:
         """Let seconds pass until no round is asked for and no job starts: preempted jobs must leave first."""
-        self._round("beat")
         for _ in range(SETTLE_TURNS):
+            if self._bell.trigger or self.clock.mono_s() - self._planned_s >= BEAT_S:
+                self._round(self._bell.trigger or "beat")
             if not self._hear():
                 return
             self.clock.advance(SETTLE_S)
             self._work(SETTLE_S, all_report=False)
-            if self._bell.trigger:
-                self._round(self._bell.trigger)
 
     def _round(self, trigger: str) -> None:
+        self._planned_s = self.clock.mono_s()
         self._bell.round_begins()
         round_run(self.ports, trigger)
 
