@@ -21,12 +21,12 @@ from scheduler.core.round.claim_order import Line, by_keys, displaced_by, policy
 from scheduler.core.round.config import Policy, SharePolicy
 from scheduler.core.round.round_state import round_state
 from scheduler.core.round.seat_jobs import seat_jobs
-from scheduler.simulator.incremental.free_claims import FreeClaims, serves_free_claims
 from scheduler.simulator.incremental.lazy_snapshot import LazySnapshot
 from scheduler.simulator.incremental.overtaking import Overtaking
 from scheduler.simulator.incremental.planner import amend_overdue, promote, until_rights_change_s
 from scheduler.simulator.incremental.planner_input import PlannerInput
 from scheduler.simulator.incremental.queue_shares import QueueShares
+from scheduler.simulator.incremental.side_by_side import SideBySide, stand_side_by_side
 from scheduler.simulator.incremental.waiting_lines import KeptLines, keeps_lines
 from scheduler.simulator.state.world import World
 
@@ -69,9 +69,9 @@ class QueueRounds:
         self._shares: QueueShares | None = None
         if self._lines is not None and isinstance(policy, FillsQueues):
             self._shares = QueueShares(given, policy, self._board, self._lines)
-        self._free_claims: FreeClaims | None = None
-        if self._lines is not None and serves_free_claims(given, self._tree):
-            self._free_claims = FreeClaims(given, self._tree, self._board, self._lines, self._shares)
+        self._side_by_side: SideBySide | None = None
+        if self._lines is not None and stand_side_by_side(given, self._tree):
+            self._side_by_side = SideBySide(given, self._tree, self._board, self._lines, self._shares)
         self._overdue: dict[int, Grant] = {}
 
     def plan(self, world: World) -> Changes:
@@ -127,7 +127,7 @@ class QueueRounds:
             return self._whole(world, self._columns.active)
         if self._shares:
             self._shares.begin()
-        decision = self._free_claims.decided(world.now_s) if self._free_claims else None
+        decision = self._side_by_side.decided(world.now_s) if self._side_by_side else None
         if decision is not None:
             started, on_free, stopped = decision
             num_waiting = len(lines) + len(stopped.keys() - started.keys()) - len(started.keys() - stopped.keys())

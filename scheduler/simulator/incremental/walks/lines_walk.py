@@ -1,7 +1,7 @@
 """Walk over lines of waiting jobs in which stronger jobs take the GPUs of weaker ones, in queues side by side.
 
 It makes the choices of ``Walk``. It looks at running jobs by their turns alone, and at the first jobs of each line as
-long as GPUs are open to them. Used by ``FreeClaims``; tests/property/test_simulator_queue_rounds.py holds the plans
+long as GPUs are open to them. Used by ``SideBySide``; tests/property/test_simulator_queue_rounds.py holds the plans
 equal to those of ``plan_round``.
 """
 

@@ -46,14 +46,20 @@ class Decision(NamedTuple):
     stopped: dict[int, tuple[str, int]]
 
 
-def serves_free_claims(given: PlannerInput, tree: QueueTree) -> bool:
-    """Return whether ``FreeClaims`` decides as the walk over all jobs does."""
+def stand_side_by_side(given: PlannerInput, tree: QueueTree) -> bool:
+    """Return whether ``SideBySide`` decides as the walk over all jobs does."""
     side_by_side = all(len(path) == 1 for path in tree.paths)
     return side_by_side and not given.demands.needs.tight
 
 
-class FreeClaims:
-    """Decides the rounds in which no quota is taken back."""
+class SideBySide:
+    """Decides the rounds in which every job within a quota finds room.
+
+    ``decided`` goes in this order, each step from what those before it left in the attributes: ``_begin`` (what queues
+    hold, running jobs in the order of the policy), ``_in_quota`` (which jobs a quota covers, which run without one),
+    ``_last_within`` (where the fair share of a queue ends), then seats: ``_on_free_gpus``, or ``_walked`` where running
+    jobs may have to leave.
+    """
 
     def __init__(
         self, given: PlannerInput, tree: QueueTree, board: Board, lines: KeptLines, shares: QueueShares | None
