@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from scheduler.choices import build_config
 from scheduler.core.model.profile import Profile
 from scheduler.core.model.tables import NO_ROW, IntArray
+from scheduler.core.packing.preemption.room import PreemptionRoom
 from scheduler.core.packing.selection import Selection
 from scheduler.core.round.claim_order import Line
 from scheduler.core.round.config import SchedulerConfig, SharePolicy
 from scheduler.policies import POLICIES
+from scheduler.policies.las import Las
 from scheduler.simulator.incremental import waiting_lines
 from scheduler.simulator.incremental.queue_rounds import QueueRounds
 from scheduler.simulator.incremental.replay_plan import replay_plan
@@ -220,6 +222,27 @@ def test_a_round_that_seats_all_jobs_on_free_gpus_walks_over_none(policy: str) -
     tables = snapshot_of([], [ServerRow(num_gpus=16)], [QueueRow(quota_gpus=3, max_gpus=10_000)] * 2)
     with patch.object(QueueRounds, "_seated", side_effect=AssertionError("a walk over all jobs")):
         outcome = simulate(Replay(jobs, tables.servers, tables.queues, build_config(policy=policy), round_s=60.0))
+
+    assert np.isfinite(outcome.records.end_s).all()
+
+
+@pytest.mark.parametrize("policy", ["srsf", "srtf"])
+def test_one_gpu_is_taken_from_a_weaker_job_without_a_search(policy: str) -> None:
+    """The weakest job of the queues it may be taken from is known."""
+    jobs = [SimJob(arrival_s=float(row), num_gpus=1, run_s=1000.0 - 4.0 * row, queue=row % 2) for row in range(100)]
+    tables = snapshot_of([], [ServerRow()], [QueueRow(quota_gpus=3, max_gpus=10_000)] * 2)
+    with patch.object(PreemptionRoom, "rows", side_effect=AssertionError("a search")):
+        outcome = simulate(Replay(jobs, tables.servers, tables.queues, build_config(policy=policy), round_s=60.0))
+
+    assert outcome.records.preemptions.any()
+
+
+def test_rounds_of_a_policy_that_promotes_no_job_look_for_none() -> None:
+    """``las`` without ``promote_after``: the cost of a round does not grow with all jobs that ever arrive."""
+    jobs = [SimJob(arrival_s=float(row), num_gpus=1, run_s=5000.0, queue=row % 2) for row in range(20)]
+    tables = snapshot_of([], [ServerRow()], [QueueRow(quota_gpus=3, max_gpus=10_000)] * 2)
+    with patch.object(Las, "promoted", side_effect=AssertionError("looked at all jobs")):
+        outcome = simulate(Replay(jobs, tables.servers, tables.queues, build_config(policy="las"), round_s=60.0))
 
     assert np.isfinite(outcome.records.end_s).all()
 

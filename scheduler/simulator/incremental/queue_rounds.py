@@ -16,7 +16,7 @@ from scheduler.core.model.tables import IntArray, Snapshot
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.selection import Selection
 from scheduler.core.round.admission import Standing
-from scheduler.core.round.capabilities import ChangesBySelf, FillsQueues, Promotes
+from scheduler.core.round.capabilities import ChangesBySelf, FillsQueues, Promotes, Steady
 from scheduler.core.round.claim_order import Line, by_keys, displaced_by, policy_order
 from scheduler.core.round.config import Policy, SharePolicy
 from scheduler.core.round.round_state import round_state
@@ -55,7 +55,8 @@ class QueueRounds:
         self._columns, self._servers, self._queues = given.columns, servers, queues
         self._config, self._ledger = given.config, given.ledger
         # isinstance with a protocol takes as long as a walk, so it is asked once.
-        self._promotes = policy if isinstance(policy, Promotes) else None
+        steady = isinstance(policy, Steady) and policy.steady  # then waiting moves no job to the top
+        self._promotes = policy if isinstance(policy, Promotes) and not steady else None
         self._changes_by_self = policy if isinstance(policy, ChangesBySelf) else None
         self._tree = queue_tree(queues)
         self._overtaking = Overtaking(policy, servers, queues)

@@ -266,6 +266,9 @@ class SideBySide:
         shares = share_among(self._capacity_gpus, members)  # as ``fair_shares`` of queues side by side
         last: dict[int, Key] = {}
         for queue in queues:
+            if shares[queue] >= held[queue] + lines.gpus_of_queue[queue]:
+                last[queue] = _END  # all that it asks for
+                continue
             used = self._used_gpus.get(queue, held[queue])
             if not is_within_share(used, shares[queue]):
                 continue

@@ -9,19 +9,20 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
-from itertools import accumulate
+from itertools import accumulate, chain, takewhile
 
 import numpy as np
 
 from scheduler.core.model.queue_tree import QueueTree
-from scheduler.core.model.tables import NO_ROW, IntArray
+from scheduler.core.model.tables import NO_ROW
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import NO_TURN, DisplaceableJobs, Part
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.locality import Locality
 from scheduler.core.packing.preemption.room import PreemptionRoom
-from scheduler.core.packing.seating import Seating
+from scheduler.core.packing.seating import Seating, one_gpu
 from scheduler.core.packing.selection import Demands
+from scheduler.core.round.admission import Standing
 from scheduler.simulator.incremental.walks.preemption_candidates import Key
 
 # Turn of a job: its standing, its place in the order of the policy.
@@ -47,7 +48,6 @@ class LinesWalk:
     def begin(self, others: list[Place]) -> None:
         """Begin a round with the jobs that run without quota, strongest first."""
         self._others = others
-        self._turn_of: dict[int, Place] = {}
         self._later: list[tuple[Place, int]] = []
         self.turns: dict[int, Place] = {}
         self.reclaimed: set[int] = set()
@@ -59,13 +59,7 @@ class LinesWalk:
             claims: Those that wait, strongest first.
             covered: Those that run, strongest first.
         """
-
-        def weakest_first() -> tuple[IntArray, IntArray]:
-            others, rows = _rows(self._others), _rows(covered)
-            turns = np.concatenate((np.full(len(others), NO_TURN), _odd(len(rows))))
-            return np.concatenate((others[::-1], rows[::-1])), turns
-
-        self._prepare(covered, weakest_first)
+        self._prepare(covered, anyway=self._others)
         heap = [(place, NO_ROW) for place in claims]
         while heap:
             place, _ = heappop(heap)
@@ -84,8 +78,8 @@ class LinesWalk:
             place_in: Returns the turn of a job of a line.
         """
         at_of = {number: at for number, line in lines.items() if (at := first.get(number, 0)) < len(line)}
-        board, num_gpus, running = self._board, self._board.num_gpus, self._others
-        self._prepare(running, lambda: (_rows(running)[::-1], _odd(len(running))))
+        board, num_gpus = self._board, self._board.num_gpus
+        self._prepare(self._others, anyway=[])
         heads = [(place_in(number, lines[number][at]), number) for number, at in at_of.items()]
         hopeful = self._hopeful_sizes(heads + self._later)
         # Lines whose jobs find no more room until a job leaves its seats.
@@ -131,17 +125,19 @@ class LinesWalk:
         left = sum([gpus for at, gpus in self._gone if at >= passed])
         return self._board.space.total + self._weaker_gpus[passed] - left
 
-    def _prepare(self, running: list[Place], weakest_first: Callable[[], tuple[IntArray, IntArray]]) -> None:
-        """Begin a part of the walk that comes past running jobs, strongest first.
+    def _prepare(self, running: list[Place], *, anyway: list[Place]) -> None:
+        """Begin a part of the walk that comes past ``running`` jobs, before or after the claim that wants their seats.
 
-        ``weakest_first`` returns the rows that may have to leave, and the turns after which each keeps its seats.
+        Jobs of ``anyway`` may have to leave for each claim of the part, and before all others. Both strongest first.
         """
 
         def displaceable() -> DisplaceableJobs:
-            rows, turns = weakest_first()
+            rows = np.array([place[1][3] for place in (*reversed(anyway), *reversed(running))], dtype=np.int64)
+            turns = np.concatenate((np.full(len(anyway), NO_TURN), 2 * np.arange(len(running))[::-1] + 1))
             return DisplaceableJobs(job=rows, turn=turns, locked=np.zeros(len(rows), dtype=np.bool_))
 
-        self._running, self._gone = running, list[tuple[int, int]]()
+        self._running, self._anyway, self._gone = running, anyway, list[tuple[int, int]]()
+        self._turn_of: dict[int, Place] = {}  # empty until a search needs columns
         part = Part(
             waiting=_NONE,
             waiting_turn=_NONE,
@@ -160,24 +156,18 @@ class LinesWalk:
 
     def _claim(self, place: Place, heap: list[tuple[Place, int]], scope: int) -> bool:
         """Seat a job if it can be; the jobs that leave their seats for it get a turn of their own."""
-        row, board, seating = place[1][3], self._board, self._seating
-        seats, victims = self._free_seats(row), list[int]()
+        row, board = place[1][3], self._board
+        seats, victims = self._free_seats(row), list[Place]()
         if not seats:
-            seats, victims, _ = self._room.room(row, scope, 2 * bisect_left(self._running, place))
+            seats, victims = self._seats_of_weaker(place, scope)
         if not seats:
             return False
         self.turns[row] = place
-        if not victims:
-            seating.take(row, seats, ())
-            return True
-        rows = self._room.rows()
-        seating.take(row, seats, [rows.row[at] for at in victims])
-        self._turn_of = self._turn_of or {each[1][3]: each for each in (*self._running, *self._others)}
-        for at in victims:
-            victim = rows.row[at]
-            rows.leave(at, seating.before[victim])
-            turn = self.turns[victim] = self._turn_of[victim]
-            if rows.turn[at] == NO_TURN:
+        self._seating.take(row, seats, [turn[1][3] for turn in victims])
+        for turn in victims:
+            victim = turn[1][3]
+            self.turns[victim] = turn
+            if self._anyway and turn[0] != Standing.COVERED:
                 self._later.append((turn, NO_ROW))
                 if board.queue[victim] != board.queue[row]:
                     self.reclaimed.add(victim)
@@ -185,6 +175,28 @@ class LinesWalk:
             heappush(heap, (turn, NO_ROW))
             self._gone.append((bisect_left(self._others, turn), board.num_gpus[victim]))
         return True
+
+    def _seats_of_weaker(self, place: Place, scope: int) -> tuple[Seats, list[Place]]:
+        """Return seats for a job once others have left theirs, and the turns of those that have to."""
+        row, board = place[1][3], self._board
+        if not self._turn_of and board.num_gpus[row] == 1 and not board.space.total:
+            weakest = self._weakest(place, scope)
+            return (one_gpu(board.seats[weakest[1][3]]), [weakest]) if weakest else ((), [])
+        seats, victims, _ = self._room.room(row, scope, 2 * bisect_left(self._running, place))
+        rows = self._room.rows()
+        self._turn_of = self._turn_of or {each[1][3]: each for each in (*self._running, *self._anyway)}
+        for at in victims:
+            rows.leave(at, board.seats[rows.row[at]])
+        return seats, [self._turn_of[rows.row[at]] for at in victims]
+
+    def _weakest(self, place: Place, scope: int) -> Place | None:
+        """Return the turn of the weakest job that may have to leave for one GPU. A search would take it, too."""
+        seats, queue_of = self._board.seats, self._board.queue
+        for turn in chain(reversed(self._anyway), takewhile(place.__lt__, reversed(self._running))):
+            row = turn[1][3]
+            if row in seats and scope in (NO_ROW, queue_of[row]):
+                return turn
+        return None
 
     def _free_seats(self, row: int) -> Seats:
         board, shape = self._board, self._demands.shape[row]
@@ -199,13 +211,3 @@ class LinesWalk:
             if not seats:
                 self._shut[shape] = board.departures  # less room never helps
         return seats
-
-
-def _rows(places: list[Place]) -> IntArray:
-    return np.array([place[1][3] for place in places], dtype=np.int64)
-
-
-def _odd(count: int) -> IntArray:
-    """Return turns of running jobs, weakest first; those of claims are even."""
-    turns: IntArray = 2 * np.arange(count)[::-1] + 1
-    return turns
