@@ -24,7 +24,7 @@ from scheduler.simulator.traces import trace as cut
 from scheduler.simulator.workloads.philly import philly_like
 
 TRACE = Path(__file__).parents[2] / "fixtures" / "traces" / "philly_2017-10.csv.gz"
-POLICIES, MECHANISMS = ("fifo", "srtf", "las"), ("proportional", "tune")
+POLICIES, MECHANISMS = ("fifo", "srtf", "las", "fair"), ("proportional", "tune")
 TIMES = 3
 # Philly's 37,749 jobs ask for more than so many servers of 8 GPUs have, so lines of thousands of jobs grow.
 BACKLOG_SERVERS, BACKLOG_ROUND_S = 40, 300.0
