@@ -18,6 +18,7 @@ from scheduler.core.round.config import SchedulerConfig, SharePolicy
 from scheduler.policies import POLICIES
 from scheduler.policies.las import Las
 from scheduler.simulator.incremental import waiting_lines
+from scheduler.simulator.incremental.overtaking import Overtaking
 from scheduler.simulator.incremental.queue_rounds import QueueRounds
 from scheduler.simulator.incremental.replay_plan import replay_plan
 from scheduler.simulator.incremental.whole_rounds import WholeRounds
@@ -245,6 +246,16 @@ def test_rounds_of_a_policy_that_promotes_no_job_look_for_none() -> None:
         outcome = simulate(Replay(jobs, tables.servers, tables.queues, build_config(policy="las"), round_s=60.0))
 
     assert np.isfinite(outcome.records.end_s).all()
+
+
+def test_no_overtaking_is_forecast_where_keys_do_not_follow_the_time_that_remains() -> None:
+    """Keys of all jobs tell it once, with all of their work to do and with none."""
+    jobs = [SimJob(arrival_s=float(row), num_gpus=1, run_s=900.0 - row, queue=row % 2) for row in range(60)]
+    tables = snapshot_of([], [ServerRow()], [QueueRow(quota_gpus=3, max_gpus=10_000)] * 2)
+    with patch.object(Overtaking, "_keys", autospec=True, side_effect=Overtaking._keys) as keys:
+        simulate(Replay(jobs, tables.servers, tables.queues, build_config(policy="fifo"), round_s=60.0))
+
+    assert keys.call_count == 2
 
 
 def test_many_queues_are_really_served_by_a_kept_board() -> None:

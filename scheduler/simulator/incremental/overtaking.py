@@ -31,12 +31,20 @@ class Overtaking:
         # Policies that say when their order changes need no forecast, and for those that are not steady there is none.
         keeps_order = isinstance(policy, ChangesBySelf) or not (isinstance(policy, Steady) and policy.steady)
         self._root: IntArray | None = None if len(queues) < 2 or keeps_order else root
+        self._looked = False  # whether keys depend on the time that remains
 
     def after_s(self, world: World, rows: Callable[[], IntArray] | None = None) -> float:
         """Return for how long at least no job passes another below the same root, seconds; +inf for ever.
 
         ``rows`` returns the jobs that are looked at; None for all active ones.
         """
+        if self._root is not None and not self._looked:
+            self._looked = True
+            every = np.arange(len(world.columns))
+            remaining_s = world.columns.look(every, world.now_s).remaining_s
+            # Running makes no key weaker, so one that is the same at the end is the same all the time.
+            if (self._keys(remaining_s, every, world) == self._keys(np.zeros(len(every)), every, world)).all():
+                self._root = None
         if self._root is None:
             return math.inf
         looked = rows() if rows else world.columns.active
