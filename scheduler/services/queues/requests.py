@@ -59,7 +59,9 @@ def quota_request_create(
             )
             _record(request, actor=actor, kind="quota_request", reason="ask", why=reason, at=at)
     except IntegrityError:
-        raise Conflict(f"You have an open request for {queue.name} already. Withdraw it first, or change it on its page.") from None
+        raise Conflict(
+            f"You have an open request for {queue.name} already. Withdraw it first, or change it on its page."
+        ) from None
     return request
 
 
