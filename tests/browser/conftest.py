@@ -73,6 +73,7 @@ class Watched:
 
     def __init__(self, context: BrowserContext, demo: Stack, user: str) -> None:
         self.url = demo.url
+        context.set_default_timeout(120_000)  # it only ends what hangs, on the slowest machine
         self.page = context.new_page()
         self.errors: list[str] = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))

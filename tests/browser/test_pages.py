@@ -43,6 +43,24 @@ def test_job_is_submitted_by_form_and_followed_to_its_end(member: Watched, demo:
     expect(page.locator("main")).to_contain_text("hello from the form")
 
 
+def test_preview_follows_what_is_typed(member: Watched) -> None:
+    """No button is pressed: the card says where it starts, then what is missing, beside a bar that stays in sight."""
+    page = member.open("/jobs/new")
+    card, bar = page.locator("#preview"), page.locator(".submit-bar")
+    expect(card).to_contain_text("Where and when")
+    expect(bar).to_be_in_viewport()
+    page.fill("[name=name]", "live")
+    page.select_option("[name=queue]", "vision")
+    page.fill("[name=command]", "python train.py")
+    expect(card).to_contain_text("It would")
+    expect(bar.get_by_role("status")).to_contain_text("It would")
+    page.fill("[name=memory]", "many")
+    expect(card).to_contain_text("Not ready yet")
+    expect(page.locator("[aria-invalid=true]")).to_have_count(0)  # somebody is still typing there
+    page.fill("[name=memory]", "")
+    expect(card).to_contain_text("It would")
+
+
 def test_form_keeps_values_and_marks_each_bad_field(member: Watched) -> None:
     """An error is at its field, and nothing typed is lost."""
     page = member.open("/jobs/new")

@@ -226,6 +226,24 @@ def test_check_stores_nothing_and_shows_what_would_be_stored(world: World) -> No
     assert not Job.objects.exists()
 
 
+def test_card_beside_the_form_is_told_while_it_is_filled(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The card alone, never a failure: what would become of it, or what is wrong; nothing is stored or fetched."""
+    monkeypatch.setattr("frontend.pages.jobs.submit.views.git_fetch", None)
+    browser = world.browser("member")
+    good = browser.send("/jobs/new", {**FIELDS, "action": "live"})
+    bad = browser.send("/jobs/new", {**FIELDS, "action": "live", "memory": "many"})
+    of_git = {"git": "https://git.example.org/team/vision.git", "git_commit": "a" * 40}
+    unfetched = browser.send("/jobs/new", {**FIELDS, **of_git, "action": "live"})
+
+    assert [page.status for page in (good, bad, unfetched)] == [200] * 3
+    assert "It would start at once" in good.text
+    assert "<form" not in good.text
+    assert "Not ready yet" in bad.text
+    assert "Memory" in bad.text
+    assert "The folder of this commit is not here any more" in unfetched.text
+    assert not Job.objects.exists()
+
+
 def test_fields_turn_into_yaml_and_back(world: World) -> None:
     """Nothing is lost by changing one's mind, and nothing is stored by it."""
     browser = world.browser("member")

@@ -131,6 +131,8 @@ def job_new(request: HttpRequest) -> HttpResponse:
         return _page(request, choices, _imported(request, choices, draft))
     if action == "form" and draft.mode == "yaml":
         return _page(request, choices, _as_fields(request, choices, draft))
+    if action == "live":
+        return _live(request, draft)
     spec = _checked(request, draft)
     if spec is None:
         return _page(request, choices, draft)
@@ -200,13 +202,25 @@ def _posted_draft(request: HttpRequest, choices: FormChoices) -> FormState:
     return FormState(mode="form", form=form, rows=rows, data=spec, errors=errors + more + wrong)
 
 
-def _checked(request: HttpRequest, draft: FormState) -> JobSpec | None:
-    """Return the spec if it could be submitted now; otherwise every error stands at its field."""
+def _live(request: HttpRequest, draft: FormState) -> HttpResponse:
+    """Return the card beside the form alone, while somebody fills it: what is wrong is said there, as no failure."""
+    spec = _checked(request, draft, fetches=False)
+    preview = None if spec is None else preview_of(request, spec)
+    return render(request, "jobs/_preview.html", {"live": True, "preview": preview, "form": draft.form})
+
+
+def _checked(request: HttpRequest, draft: FormState, *, fetches: bool = True) -> JobSpec | None:
+    """Return the spec if it could be submitted now; otherwise every error stands at its field.
+
+    Args:
+        fetches: Whether a commit that it names is fetched.
+    """
     errors = list(draft.errors)
     spec: JobSpec | None = None
     if draft.mode == "form" or not errors:
         try:
-            git_fetch(actor=request.user, specs=[("", draft.data)], at=live_ports().clock.now())
+            if fetches:
+                git_fetch(actor=request.user, specs=[("", draft.data)], at=live_ports().clock.now())
             spec = job_check(actor=request.user, data=draft.data)
         except SpecInvalid as invalid:
             seen = {error.pointer for error in errors}

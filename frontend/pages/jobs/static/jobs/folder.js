@@ -120,6 +120,7 @@
     fact("packages-why").textContent = !packages ? "The job gets the Python of the server." : other ? `It is exact; ${other} is not read.` : "The environment is built once, for all jobs with this file.";
     fill("python", packages || "");
     part("facts").hidden = false;
+    code.dispatchEvent(new Event("change", { bubbles: true })); // what was filled in is previewed
   };
 
   const show = (name, answer, since) => {
@@ -197,6 +198,7 @@
     part("facts").hidden = part("clear").hidden = true;
     tell("");
     refuse("");
+    code.dispatchEvent(new Event("change", { bubbles: true }));
   });
   part("actions").hidden = false;
   if (!globalThis.crypto?.subtle) {

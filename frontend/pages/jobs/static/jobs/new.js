@@ -1,4 +1,4 @@
-/* The submit form: goes to the first error, adds file rows. Everything works without it. */
+/* The submit form: goes to the first error, adds file rows, previews while it is filled. Everything works without it. */
 "use strict";
 
 (() => {
@@ -27,4 +27,54 @@
     }
     row.after(next);
   });
+})();
+
+(() => {
+  const form = document.querySelector("[data-job-form]");
+  if (!form) return;
+  const part = document.getElementById("preview-part");
+  const said = form.querySelector("[data-preview-said]");
+  const PAUSE_MS = 700; // of somebody who types
+  let timer = 0;
+  let asking = null;
+
+  const holds = (name) => Boolean(form.elements[name]?.value.trim());
+  /* A commit is fetched when Preview or Submit is pressed, not with each letter of its address. */
+  const isReady = () => (form.elements.mode.value === "yaml" ? holds("spec") : ["name", "queue", "command"].every(holds) && !holds("git"));
+
+  const tell = (sentence) => {
+    said.textContent = sentence;
+    said.dataset.live = "";
+    part.removeAttribute("aria-busy");
+  };
+
+  const ask = async () => {
+    asking?.abort();
+    if (!isReady()) return;
+    const mine = (asking = new AbortController());
+    const body = new FormData(form);
+    for (const name of ["upload", "archive"]) body.delete(name); // read when they are submitted
+    body.set("action", "live");
+    part.setAttribute("aria-busy", "true");
+    try {
+      const response = await fetch(form.getAttribute("action"), { method: "POST", body, signal: mine.signal, headers: { Accept: "text/html" } });
+      const card = response.ok && !response.redirected && new DOMParser().parseFromString(await response.text(), "text/html").getElementById("preview");
+      if (!card) tell("No preview now. Press Preview.");
+      else {
+        part.replaceChildren(card);
+        const why = card.querySelector(".wrongs span, .sub").textContent;
+        tell(`${card.querySelector("h2").textContent}. ${why}`);
+      }
+    } catch (error) {
+      if (error.name !== "AbortError") tell("No preview now: the server does not answer.");
+    }
+  };
+
+  const later = () => {
+    clearTimeout(timer);
+    timer = setTimeout(ask, PAUSE_MS);
+  };
+  form.addEventListener("input", later);
+  form.addEventListener("change", later); // a folder that has arrived, a guess
+  if (form.elements.mode.value === "form" && !document.querySelector(".error-list, [data-scroll-here]")) ask();
 })();
