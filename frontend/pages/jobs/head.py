@@ -78,7 +78,8 @@ def moment(subject: Subject) -> TimePhrase:
         place = f", {place_in_line(position, waiting)}" if position and waiting else ""
         return _since(subject, "submitted", detail["submitted_at"], f" ago{place}")
     if state is JobState.RUNNING:
-        return _since(subject, "running", (detail["attempt"] and detail["attempt"]["started_at"]) or changed)
+        running = next((run for run in subject.attempts if run["end"] is None), None)
+        return _since(subject, "running", (subject.ran_from(running) if running else None) or changed)
     if state in HOLDING or state is JobState.SUSPENDED:
         words = {
             JobState.LAUNCHING: "launching",

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from functools import cached_property
 
 from django.http import Http404, HttpRequest
@@ -23,6 +23,7 @@ from scheduler.selectors.jobs.profile_rows import ProfileDetail
 from scheduler.selectors.jobs.profiles import profile_detail
 from scheduler.selectors.jobs.reason_rows import Explanation
 from scheduler.selectors.jobs.rows import JobDetail, RunRow, TimelineRow
+from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import require_job
 
 FEW_FILES, MOST_FILES = 1_000, 20_000
@@ -87,6 +88,11 @@ class Subject:
     def attempts(self) -> list[RunRow]:
         """Return the attempts alone, oldest first."""
         return [entry for entry in self.timeline if entry["kind"] == "attempt"]
+
+    def ran_from(self, run: RunRow) -> str:
+        """Return from when a script counts how long a run has run; empty for one that has ended or not begun."""
+        is_counted = run["end"] is None and run["started_at"] is not None
+        return iso(self.at - timedelta(seconds=run["ran_s"])) if is_counted else ""
 
     @cached_property
     def series(self) -> Series:

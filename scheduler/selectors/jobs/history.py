@@ -101,8 +101,17 @@ def _attempt_entry(job: Job, attempt: Attempt, access: Access, at: datetime) -> 
         "kind": "attempt",
         **_span(attempt.created_at, attempt.ended_at, at),
         **attempt_row(attempt),
+        "ran_s": round(_ran_s(attempt, at), 3),
         "receipt": _receipt(job, attempt, access),
     }
+
+
+def _ran_s(attempt: Attempt, at: datetime) -> float:
+    """Return how long its process has run on leases with GPUs: what ``Job.executed_s`` is the sum of."""
+    if attempt.started_at is None:
+        return 0.0
+    held = {(lease.opened_at, lease.closed_at) for lease in attempt.leases.all() if lease.num_gpus}
+    return sum(seconds_between(max(opened, attempt.started_at), closed or at) for opened, closed in held)
 
 
 def _receipt(job: Job, attempt: Attempt, access: Access) -> ReceiptRow | None:

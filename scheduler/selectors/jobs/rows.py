@@ -71,7 +71,8 @@ class RunRow(AttemptRow):
     kind: Literal["attempt"]
     start: Moment
     end: Annotated[Moment | None, "null: until now."]
-    duration_s: float
+    duration_s: Annotated[float, "From the round that placed it, its launch included."]
+    ran_s: Annotated[float, "Of its process: without the launch and without turns that other jobs had."]
     receipt: ReceiptRow | None
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.model.plan import WaitReason
-from scheduler.models import Attempt, Cluster, Job, Server
+from scheduler.models import Attempt, Cluster, Job, Lease, Server
 from scheduler.models.server import ServerState
 from scheduler.services.jobs.state import Wait, job_waits_record
 from tests.integration.pages_jobs.conftest import (
@@ -238,6 +238,21 @@ def test_attempts_show_end_steps_and_lost_work(world: World) -> None:
     page = world.browser("member").open(f"/jobs/J-{job.number}/attempts")
 
     assert re.search(r"Running server-01 .* Preempted server-01 0 to 120 .* 3 min 10 s", page.text)
+
+
+def test_a_page_tells_one_run_time(world: World) -> None:
+    """Counted from the start of the process on its GPUs, in the head and beside the attempt; a launch is no part."""
+    job = job_in(world, JobState.RUNNING)
+    now = datetime.now(UTC)
+    run = Attempt.objects.filter(job=job)
+    run.update(created_at=now - timedelta(minutes=9), started_at=now - timedelta(minutes=5))
+    Lease.objects.filter(attempt__job=job).update(opened_at=now - timedelta(minutes=9))
+    page = world.browser("member").open(f"/jobs/J-{job.number}/attempts")
+    counted = [has["data-since"] for _, has in page.tags if "data-since" in has]
+
+    assert len(counted) == 2
+    assert len(set(counted)) == 1
+    assert abs(datetime.fromisoformat(counted[0]) - (now - timedelta(minutes=5))) < timedelta(seconds=1)
 
 
 def test_attempts_show_what_failed_and_the_line_that_says_so(world: World) -> None:

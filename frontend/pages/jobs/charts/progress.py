@@ -178,8 +178,7 @@ def waited_s(subject: Subject) -> float:
 
 
 def _time_tile(key: str, label: str, seconds: float, missing: str) -> Tile:
-    value, unit = rough(seconds) if seconds >= 1 else ("under 1", "s") if seconds else ("", "")
-    return Tile(id=key, label=label, value=value, unit=unit, missing=missing)
+    return Tile(id=key, label=label, value=duration(seconds) if seconds else "", missing=missing)
 
 
 def outcome_of(subject: Subject) -> EndedWords | None:

@@ -4,7 +4,7 @@ Nothing is made up for it: no bar of progress, no end. Its log and its use stand
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from statistics import fmean
 
 from frontend.components.devices import GPUS
@@ -15,6 +15,7 @@ from frontend.pages.jobs.subject import Subject
 from scheduler.core.spec.units import parse_duration_s
 from scheduler.selectors.files.names import path_shown
 from scheduler.selectors.files.survey import Seen
+from scheduler.selectors.jobs.rows import RunRow
 
 # A script that reports does so within seconds, once its libraries are imported.
 SILENT_S = 60.0
@@ -75,8 +76,8 @@ def plain_of(subject: Subject) -> PlainJob | None:
     if started is None or job.step is not None or any(step is not None for step in subject.series["step"]):
         return None
     ended = subject.time(attempt["ended_at"]) if attempt else None
-    elapsed_s = ((ended or subject.at) - started).total_seconds()
-    if ended is None and elapsed_s < SILENT_S:
+    run = subject.attempts[-1]
+    if ended is None and run["ran_s"] < SILENT_S:
         return None
     newest, begun = subject.few_files[0].newest, job.first_started_at
     if newest and begun and newest.changed_s < begun.timestamp():
@@ -85,7 +86,7 @@ def plain_of(subject: Subject) -> PlainJob | None:
     cost_title, cost = _cost(subject, started, newest) if subject.is_holding else ("", "")
     return PlainJob(
         tiles=[
-            _elapsed(subject, started, elapsed_s, is_over=ended is not None),
+            _elapsed(subject, run),
             PlainTile(label="Progress", value="not reported", detail="so no end time either"),
             _saved(subject, newest, is_over=ended is not None),
         ],
@@ -96,19 +97,21 @@ def plain_of(subject: Subject) -> PlainJob | None:
     )
 
 
-def _elapsed(subject: Subject, started: datetime, elapsed_s: float, *, is_over: bool) -> PlainTile:
-    limit = subject.job.spec["schedule"].get("max_duration")
-    took, since = duration(whole_s(max(0.0, elapsed_s))), "" if is_over else started.isoformat()
+def _elapsed(subject: Subject, run: RunRow) -> PlainTile:
+    limit, since = subject.job.spec["schedule"].get("max_duration"), subject.ran_from(run)
+    is_over = run["end"] is not None
+    took = duration(run["ran_s"] if is_over else whole_s(run["ran_s"]))
+    ran = "Elapsed" if not is_over else "Ran" if len(subject.attempts) == 1 else "Last attempt ran"
     if limit is None:
-        return PlainTile(label="Ran" if is_over else "Elapsed", value=took, detail="it has no time limit", since=since)
+        return PlainTile(label=ran, value=took, detail="it has no time limit", since=since)
     limit_s = parse_duration_s(limit)
-    stop = clock(datetime.fromtimestamp(started.timestamp() + limit_s, UTC), subject.at, subject.zone)
+    stop = clock(subject.at + timedelta(seconds=limit_s - run["ran_s"]), subject.at, subject.zone)
     return PlainTile(
-        label="Ran, of its time limit" if is_over else "Elapsed, of its time limit",
+        label=f"{ran}, of its time limit",
         value=took,
         unit=f"of {duration(limit_s)}",
         detail="" if is_over else f"it is stopped at {stop}",
-        percent=f"{min(100.0, 100 * elapsed_s / limit_s):.2f}" if limit_s else "",
+        percent=f"{min(100.0, 100 * run['ran_s'] / limit_s):.2f}" if limit_s else "",
         since=since,
     )
 

@@ -20,6 +20,7 @@ class AttemptLine(RunRow):
     failed: str
     steps: tuple[int, int] | None
     started: datetime | None
+    ran_from: str
     is_open: bool
 
 
@@ -57,5 +58,6 @@ def _line(subject: Subject, entry: RunRow) -> AttemptLine:
         "failed": failure_words(entry),
         "steps": (first, last) if first is not None and last is not None else None,
         "started": subject.time(entry["started_at"] or entry["created_at"]),
+        "ran_from": subject.ran_from(entry),
         "is_open": entry["end"] is None,
     }
