@@ -11,7 +11,7 @@ from pathlib import Path
 
 from clusterweb.cli.asked import Asked, asked_of, require_no_folder, spec_bytes
 from clusterweb.cli.foretold import environment_lines, preview_text, when_lines
-from clusterweb.cli.text import progress, since, size, table
+from clusterweb.cli.text import devices_named, in_words, progress, since, size, table
 from clusterweb.client.client import ENDED, Client, place_after
 from clusterweb.client.errors import CommandError, ServerRefused
 from clusterweb.client.folders.sending import Sent, ignored_text
@@ -34,6 +34,13 @@ def show(given: Namespace, data: object, text: str) -> None:
     say(json.dumps(data, indent=2) if given.output == "json" else text)
 
 
+def devices_of(given: Namespace, client: Client) -> str:
+    """Return what devices are called on this cluster; JSON is told as it is, without a question for it."""
+    if given.output == "json":
+        return "GPUs"
+    return devices_named(server["device_kind"] for server in client.get("servers")["results"])
+
+
 def submit(given: Namespace) -> int:
     """Submit one job, or the many that a text holds."""
     if not (given.key.isascii() and given.key.isprintable() and len(given.key) <= MOST_KEY):
@@ -48,7 +55,7 @@ def _submit_one(given: Namespace, asked: Asked) -> int:
     files = {Path(name).name: spec_bytes(name) for name in given.file}
     if given.dry_run:
         tried = client.preview(asked.spec, folder=asked.folder, files=files, tell=tell)
-        show(given, tried, preview_text(tried))
+        show(given, tried, in_words(preview_text(tried), devices_of(given, client)))
         return 0 if tried["preview"]["feasible"] is not False else 1
     try:
         job = client.submit(asked.spec, folder=asked.folder, files=files, tell=tell, key=given.key)
@@ -143,12 +150,14 @@ def ls(given: Namespace) -> int:
         raise CommandError(f"--limit is 1 to {MOST_ROWS}, not {given.limit}.")
     filters = {"state": given.state, "queue": given.queue, "owner": given.owner, "search": given.search}
     filters |= {"idle": "true" if given.idle else None}
-    rows: list[JobLine] = Client().all("jobs", most=given.limit, **filters)
-    heads = ("JOB", "NAME", "QUEUE", "OWNER", "GPUS", "STATE", "STEP", "IN STATE", "WHY IT WAITS")
+    client = Client()
+    rows: list[JobLine] = client.all("jobs", most=given.limit, **filters)
+    devices = devices_of(given, client) if rows else ""
+    heads = ("JOB", "NAME", "QUEUE", "OWNER", devices.upper(), "STATE", "STEP", "IN STATE", "WHY IT WAITS")
     cells = [
         (
             *(f"J-{job['number']}", job["name"], job["queue"], job["owner"], job["num_gpus"], job["phase"]),
-            *(progress(job), since(job["state_changed_at"]), job["wait_sentence"]),
+            *(progress(job), since(job["state_changed_at"]), in_words(job["wait_sentence"], devices)),
         )
         for job in rows
     ]
@@ -158,8 +167,9 @@ def ls(given: Namespace) -> int:
 
 def get(given: Namespace) -> int:
     """Show one job."""
-    job = Client().job(given.job)
-    show(given, job, _card(job))
+    client = Client()
+    job = client.job(given.job)
+    show(given, job, _card(job, devices_of(given, client)))
     return 0
 
 
@@ -183,23 +193,28 @@ def explain(given: Namespace) -> int:
     found: Explanation = client.get(f"jobs/{given.job}/explain")
     if given.apply is not None:
         return _apply(client, given, found["unblock"])
-    lines = [found["sentence"] or "No round has decided about it yet."]
+    devices = devices_of(given, client)
+    lines = [in_words(found["sentence"], devices) or "No round has decided about it yet."]
     if found["position"]:
         place = f"Place {found['position']} of {found['waiting_jobs']} in line"
         if found["queue_position"]:
             place += f", {found['queue_position']} of {found['queue_waiting_jobs']} in its queue"
         lines.append(f"{place}; waits {since(found['since'])}.")
     lines += environment_lines(found.get("environment"))
-    lines += when_lines(found.get("estimate"))
+    lines += [in_words(line, devices) for line in when_lines(found.get("estimate"))]
     lines += [found["kept"]] if found["kept"] else []
-    lines += [f"{'ok' if check['ok'] else 'NO'}  {check['name']}: {check['text']}" for check in found["checks"]]
+    lines += [
+        f"{'ok' if check['ok'] else 'NO'}  {in_words(check['name'] + ': ' + check['text'], devices)}"
+        for check in found["checks"]
+    ]
     if found["ahead"]:
-        heads = ("AHEAD", "GPUS", "WHY IT WAITS")
-        rows = [(_name(job), job["num_gpus"], job["sentence"]) for job in found["ahead"]]
+        heads = ("AHEAD", devices.upper(), "WHY IT WAITS")
+        rows = [(_name(job), job["num_gpus"], in_words(job["sentence"], devices)) for job in found["ahead"]]
         lines += ["", table(heads, rows)]
     if found["unblock"]:
         lines += ["", "What would start it:"]
-        lines += [f"  {at}. {way['title']}. {way['sentence']}" for at, way in enumerate(found["unblock"], start=1)]
+        ways = [in_words(f"{way['title']}. {way['sentence']}", devices) for way in found["unblock"]]
+        lines += [f"  {at}. {way}" for at, way in enumerate(ways, start=1)]
         lines.append(f"Make one so: clusterweb explain {given.job} --apply 1")
     show(given, found, "\n".join(lines))
     return 0
@@ -281,17 +296,17 @@ def _status_of(job: JobAnswer) -> int:
     return (attempt and attempt["exit_code"]) or 1
 
 
-def _card(job: JobAnswer) -> str:
+def _card(job: JobAnswer, devices: str) -> str:
     rows = [
         ("job", f"J-{job['number']}  {job['id']}"),
         ("name", job["name"]),
         ("queue", job["queue"]),
         ("owner", job["owner"]),
         ("state", f"{job['phase']} for {since(job['state_changed_at'])}"),
-        ("waits", job["wait_sentence"]),
-        ("GPUs", job["num_gpus"]),
-        ("starts", _STARTS[_per(job)]),
-        ("not used", f"its GPUs do nothing for {since(job['idle_since'])}" if job["idle_since"] else ""),
+        ("waits", in_words(job["wait_sentence"], devices)),
+        (devices, job["num_gpus"]),
+        ("starts", in_words(_STARTS[_per(job)], devices)),
+        ("not used", f"its {devices} do nothing for {since(job['idle_since'])}" if job["idle_since"] else ""),
         ("step", progress(job)),
         ("loss", "" if job["loss"] is None else f"{job['loss']:.6g}"),
         ("kept", job["kept"]),

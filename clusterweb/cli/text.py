@@ -1,9 +1,12 @@
 """Tables, durations, sizes and times as text."""
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from clusterweb.client.rows import JobLine
+
+_GPU_WORD = re.compile(r"(?<![\w-])GPU(s?)(?![\w-])")
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -31,6 +34,11 @@ def devices_named(kinds: Iterable[str]) -> str:
     if present == {"cpu_slot"}:
         return "CPU slots"
     return "devices" if "cpu_slot" in present else "GPUs"
+
+
+def in_words(text: str, devices: str) -> str:
+    """Return a sentence of the scheduler, which always says GPU, with this name of devices in its place."""
+    return _GPU_WORD.sub(lambda match: devices if match[1] else devices.removesuffix("s"), text)
 
 
 def duration(seconds: float) -> str:

@@ -21,6 +21,7 @@ from clusterweb.client import rows
 from scheduler.api.jobs.files import views
 from scheduler.api.jobs.logs import LogRow
 from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.plan import WaitReason
 from scheduler.models import Job, Queue, QuotaRequest, Server
 from scheduler.selectors.cluster import environments
 from scheduler.selectors.files import rows as file_rows
@@ -447,3 +448,23 @@ def test_top_calls_the_devices_what_pages_call_them(shop: World, capsys: pytest.
     server_make(device_kind="cpu_slot")
     assert main(["top"]) == 0
     assert " devices held, " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["ls", "get", "explain"])
+def test_sentences_call_the_devices_what_pages_call_them(
+    shop: World, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    """A job that waits on a machine of CPU slots waits for no GPU; JSON keeps the sentence of REST."""
+    main(["submit", "job.yaml"])
+    number = capsys.readouterr().out.split()[0]
+    evidence = {"needed_gpus": 1, "free_gpus": 0}
+    Job.objects.filter(number=int(number[2:])).update(wait_reason=WaitReason.NO_CAPACITY, wait_evidence=evidence)
+    Server.objects.update(device_kind="cpu_slot")
+    given = [verb] if verb == "ls" else [verb, number]
+
+    assert main(given) == 0
+    said = capsys.readouterr().out
+    assert "needs 1 CPU slot; none is free" in said
+    assert "GPU" not in said
+    assert main([*given, "-o", "json"]) == 0
+    assert "needs 1 GPU; none is free" in capsys.readouterr().out
