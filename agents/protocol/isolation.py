@@ -10,8 +10,14 @@ REFUSED = "refused"
 USER = "user"
 CONFINED = ("landlock", "landlock-files")
 
-# From weak to strong: nothing; jobs of other queues cannot open its files; a user for each queue; that, and confined.
-LEVELS = (NONE, "files", USER, "full")
+# From weak to strong: where jobs of a queue that demands it start.
+LEVEL_MEANING = {
+    NONE: "on every server",
+    "files": "where jobs of other queues cannot open their files",
+    USER: "where they have a user of their own",
+    "full": "where they have a user of their own and open their own files alone",
+}
+LEVELS = tuple(LEVEL_MEANING)
 
 
 def isolation_level(isolation: str) -> int:

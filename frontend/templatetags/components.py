@@ -15,6 +15,7 @@ from frontend.components.from_shell import from_shell
 from frontend.components.states import look
 from frontend.components.times import as_time
 from frontend.components.viewer import now_utc, viewer_zone
+from scheduler.services.inputs import REASON_CHARS
 
 register = template.Library()
 
@@ -134,6 +135,12 @@ def sparkline(values: list[float | None]) -> dict[str, object]:
     step = 62 / (len(known) - 1)
     places = [(1 + index * step, 20 - 18 * (value - low) / span) for index, value in enumerate(known)]
     return {"points": " ".join(f"{x:.1f},{y:.1f}" for x, y in places), "x": places[-1][0], "y": places[-1][1]}
+
+
+@register.simple_tag
+def reason_length() -> SafeString:
+    """Write how short and how long a reason may be, for its field."""
+    return format_html('minlength="{}" maxlength="{}"', *REASON_CHARS)
 
 
 @register.simple_tag

@@ -31,7 +31,7 @@ class Server(models.Model):
     labels = models.JSONField(default=list, blank=True)  # words for readers; no round looks at them
     rack = models.CharField(max_length=40, default="", blank=True)
     state = models.CharField(max_length=10, choices=ServerState.choices, default=ServerState.JOINING)
-    state_reason = models.CharField(max_length=200, default="", blank=True)
+    state_reason = models.CharField(max_length=500, default="", blank=True)
     state_changed_at = models.DateTimeField()
     # "gpu" or "cpu_slot": a CPU slot is called so on every page.
     device_kind = models.CharField(max_length=10, default="cpu_slot")

@@ -1,11 +1,19 @@
 """Checks single input fields (a name, a reason, a number) at the boundary, with one entry per bad field."""
 
 import re
+from collections.abc import Iterable, Mapping
 
 from scheduler.core.model.errors import FieldError, SpecInvalid
 from scheduler.core.spec.reading import is_storable, number_shown, shown
 
 REASON_CHARS = (3, 500)
+
+
+def not_one_of(value: object, words: Iterable[str]) -> str:
+    """Return what is wrong with a word that is not in a closed list; a mapping says what each word means."""
+    means = words if isinstance(words, Mapping) else {}
+    listed = [f"{word} ({means[word]})" if word in means else str(word) for word in words]
+    return f"must be one of {', '.join(listed)}. You gave {shown(value)}."
 
 
 def reason_given(value: str) -> str:

@@ -9,15 +9,19 @@ from scheduler.core.model.errors import SpecInvalid
 from scheduler.core.operations.idle import IdleAction
 from scheduler.core.spec.units import format_duration, parse_duration_s
 from scheduler.models.queue import Role
+from scheduler.services.inputs import REASON_CHARS
 from scheduler.services.queues.directories import KEEP_DAYS
 from scheduler.services.queues.idle import AFTER_S
+from scheduler.services.queues.isolation import DEMANDS
 
 
 class ReasonedForm(forms.Form):
     """A change of a queue with its reason. ``version`` is the version of the queue that the user saw."""
 
     reason = forms.CharField(
-        min_length=3, max_length=200, help_text="Everyone in the queue can read it. Kept in the list of changes."
+        min_length=REASON_CHARS[0],
+        max_length=REASON_CHARS[1],
+        help_text="Everyone in the queue can read it. Kept in the list of changes.",
     )
     version = forms.IntegerField(widget=forms.HiddenInput)
 
@@ -109,12 +113,7 @@ class IsolationForm(ReasonedForm):
 
     prefix = "isolation"
     isolation = forms.ChoiceField(
-        choices=[
-            ("none", "on every server"),
-            ("files", "where jobs of other queues cannot open their files"),
-            ("user", "where they have a user of their own"),
-            ("full", "where they have a user of their own and open their own files alone"),
-        ],
+        choices=DEMANDS,
         label="Jobs start",
         help_text="Holds for the queues below too. What runs goes on.",
     )
@@ -163,7 +162,9 @@ class RequestForm(forms.Form):
         help_text="Last day. Empty: for good.",
         widget=forms.DateInput(attrs={"type": "date"}),
     )
-    reason = forms.CharField(min_length=3, max_length=500, help_text="All who see the queue can read it.")
+    reason = forms.CharField(
+        min_length=REASON_CHARS[0], max_length=REASON_CHARS[1], help_text="All who see the queue can read it."
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # Django's own signature
         super().__init__(*args, **kwargs)

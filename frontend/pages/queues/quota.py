@@ -22,6 +22,7 @@ from scheduler.selectors.queues.rows import SiblingRow
 from scheduler.selectors.queues.stored import Stored, queue_stored
 from scheduler.selectors.queues.tree import queue_siblings
 from scheduler.selectors.visibility import Actor, access_of
+from scheduler.services.inputs import REASON_CHARS
 from scheduler.services.queues.directories import queue_keep_directories
 from scheduler.services.queues.idle import queue_set_idle
 from scheduler.services.queues.isolation import queue_demand_isolation
@@ -118,7 +119,10 @@ def _shown(queue: Queue) -> dict[str, object]:
 def _proposed(asked: QuotaRequestRow | None, typed_gpus: str) -> dict[str, object]:
     """Return what a link puts into the form."""
     if asked is not None:
-        return {"quota_gpus": asked["quota_gpus"], "reason": f"{asked['asked_by']}: {asked['reason']}"[:200]}
+        return {
+            "quota_gpus": asked["quota_gpus"],
+            "reason": f"{asked['asked_by']}: {asked['reason']}"[: REASON_CHARS[1]],
+        }
     return {"quota_gpus": int(typed_gpus)} if is_gpus(typed_gpus) else {}
 
 

@@ -82,7 +82,7 @@ class SettingsBody(ChosenBody):
     experiment_most_jobs = serializers.IntegerField(required=False)
     code_most_bytes = serializers.IntegerField(required=False)
     code_most_files = serializers.IntegerField(required=False)
-    reason = ReasonField(most=500)
+    reason = ReasonField()
 
 
 # What a change may name, in the order in which it is answered.

@@ -27,7 +27,7 @@ class ShadowBody(ChosenBody):
 
     introspection = serializers.ListField(child=serializers.CharField(max_length=40), required=False)
     introspection_options = serializers.DictField(child=serializers.DictField(), required=False)
-    reason = ReasonField(most=500)
+    reason = ReasonField()
 
 
 @extend_schema_field({"type": "array", "items": {"type": "array", "items": {"type": "integer"}}})

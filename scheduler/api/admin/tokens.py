@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http.authentication import signed_in, token_of
-from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.bodies import Body, OneOfField, read_body
 from scheduler.api.http.documents import document_of, page_of
 from scheduler.api.http.pagination import NEWEST_FIRST, PAGE
 from scheduler.api.http.permissions import OWN_ACCESS
@@ -26,9 +26,7 @@ class TokenBody(Body):
     """A new token."""
 
     name = serializers.CharField(max_length=80, help_text="What it is for, so that you can tell it apart.")
-    scopes = serializers.ListField(
-        child=serializers.ChoiceField(choices=SCOPES), allow_empty=False, help_text="What it may be used for."
-    )
+    scopes = serializers.ListField(child=OneOfField(SCOPES), allow_empty=False, help_text="What it may be used for.")
     expires_at = serializers.DateTimeField(
         allow_null=True,
         default=None,

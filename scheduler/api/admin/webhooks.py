@@ -5,7 +5,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.bodies import Body, OneOfField, read_body
 from scheduler.api.http.documents import document_of, page_of
 from scheduler.api.http.pagination import NEWEST_FIRST, PAGE
 from scheduler.api.http.permissions import WRITE_QUEUES
@@ -25,9 +25,7 @@ class WebhookBody(Body):
 
     name = serializers.CharField(max_length=80, help_text="What it is for.")
     url = serializers.CharField(max_length=500, help_text="Where messages are posted; https.")
-    notices = serializers.ListField(
-        child=serializers.ChoiceField(choices=list(NOTICES)), allow_empty=False, help_text="What it is told of."
-    )
+    notices = serializers.ListField(child=OneOfField(NOTICES), allow_empty=False, help_text="What it is told of.")
     queue = serializers.CharField(
         max_length=120, allow_null=True, default=None, help_text="Whose events, with those below; null: the cluster's."
     )

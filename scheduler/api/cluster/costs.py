@@ -35,7 +35,7 @@ class PricesBody(Body):
     currency = serializers.CharField(
         max_length=CURRENCY_CHARS, allow_blank=True, default="", help_text="As it is shown, such as EUR."
     )
-    reason = ReasonField(most=300)
+    reason = ReasonField()
 
 
 class BudgetBody(Body):
@@ -47,7 +47,7 @@ class BudgetBody(Body):
     month = serializers.CharField(
         max_length=7, required=False, help_text="From this month (UTC) on, such as 2026-11; the present one without."
     )
-    reason = ReasonField(most=300)
+    reason = ReasonField()
 
 
 class PricesDocument(serializers.Serializer[object]):

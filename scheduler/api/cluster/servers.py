@@ -28,13 +28,13 @@ from scheduler.services.cluster.servers import (
 class DrainBody(Body):
     """Why a server is taken out of use."""
 
-    reason = ReasonField(most=200, help_text="Shown beside the server.")
+    reason = ReasonField(help_text="Shown beside the server.")
 
 
 class UndrainBody(Body):
     """Why a server is taken into use again."""
 
-    reason = ReasonField(most=300)
+    reason = ReasonField()
 
 
 class SizeBody(Body):
@@ -44,7 +44,7 @@ class SizeBody(Body):
     memory_bytes = serializers.IntegerField()
     num_gpus = serializers.IntegerField()
     gpu_memory_bytes = serializers.IntegerField(help_text="Of its largest GPU.")
-    reason = ReasonField(most=300)
+    reason = ReasonField()
 
 
 class ServerChangeBody(Body):
@@ -54,13 +54,13 @@ class ServerChangeBody(Body):
     labels = serializers.ListField(
         child=serializers.CharField(max_length=40), required=False, help_text="All of them; no round looks at them."
     )
-    reason = ReasonField(most=300)
+    reason = ReasonField()
 
 
 class RemoveBody(Body):
     """Why a server is removed."""
 
-    reason = ReasonField(most=300, help_text="Kept in the audit.")
+    reason = ReasonField(help_text="Kept in the audit.")
 
 
 class Servers(ApiView):
@@ -220,7 +220,7 @@ class MixBody(Body):
     """Whether queues may mix."""
 
     allowed = serializers.BooleanField(help_text="Whether jobs of several queues may run on it.")
-    reason = ReasonField(most=300)
+    reason = ReasonField()
 
 
 class ServerMix(ApiView):

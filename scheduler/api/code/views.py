@@ -11,7 +11,7 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduler.api.http.bodies import Body
+from scheduler.api.http.bodies import Body, OneOfField
 from scheduler.api.http.documents import document_of
 from scheduler.api.http.errors import BodyTooLarge
 from scheduler.api.http.parsers import RawBody, body_stream, json_from_text
@@ -36,7 +36,7 @@ class CodeFileBody(Body):
     """One file of a folder."""
 
     path = serializers.CharField(max_length=1024, help_text="From the folder on, with / between names.")
-    mode = serializers.ChoiceField(choices=["644", "755"], help_text="755 for a file that can be run.")
+    mode = OneOfField(["644", "755"], help_text="755 for a file that can be run.")
     size = serializers.IntegerField(min_value=0, help_text="Bytes.")
     sha256 = serializers.CharField(max_length=64, help_text="Of its content, in lower-case hexadecimal digits.")
 

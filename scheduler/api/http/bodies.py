@@ -1,23 +1,19 @@
 """Bodies of writes other than jobs: explicit fields; an unknown key is an error."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from scheduler.services.inputs import REASON_CHARS
+from scheduler.services.inputs import REASON_CHARS, not_one_of
 
 
 class ReasonField(serializers.CharField):
-    """Why an admin or a lead changes something; the audit list keeps it, so no such change goes without.
+    """Why an admin or a lead changes something; the audit list keeps it, so no such change goes without."""
 
-    Args:
-        most: Characters that it may have; at least REASON_CHARS[0].
-    """
-
-    def __init__(self, *, most: int, help_text: str = "Why; kept in the audit.") -> None:
-        least = REASON_CHARS[0]
+    def __init__(self, *, help_text: str = "Why; kept in the audit.") -> None:
+        least, most = REASON_CHARS
         right = f"Say in {least} to {most} characters why; it is kept in the audit list."
         super().__init__(
             min_length=least,
@@ -29,6 +25,21 @@ class ReasonField(serializers.CharField):
                 "max_length": f"reason is too long. {right}",
             },
         )
+
+
+class OneOfField(serializers.ChoiceField):
+    """A word of a closed list; a mapping says what each means. The refusal of another word lists them."""
+
+    def __init__(self, words: Iterable[str], **options: Any) -> None:  # as of the base class
+        self._words = words if isinstance(words, Mapping) else list(words)
+        super().__init__(choices=list(self._words), **options)
+
+    def to_internal_value(self, data: Any) -> str:  # signature of the base class
+        """Return the word. Raises ValidationError."""
+        if str(data) not in self._words:
+            raise serializers.ValidationError(not_one_of(data, self._words), code="invalid_choice")
+        word: str = super().to_internal_value(data)
+        return word
 
 
 class Body(serializers.Serializer[Any]):  # holds plain data, no instance

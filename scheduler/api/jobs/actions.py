@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.bodies import Body, OneOfField, read_body
 from scheduler.api.http.documents import document_of
 from scheduler.api.http.idempotency import once
 from scheduler.api.http.permissions import WRITE_JOBS
@@ -34,7 +34,7 @@ TELL_KEPT = ("cancel", "suspend")
 class ActionsBody(Body):
     """What to do, with which jobs."""
 
-    action = serializers.ChoiceField(choices=list(ACTIONS))
+    action = OneOfField(list(ACTIONS))
     jobs = serializers.ListField(
         child=serializers.CharField(max_length=40),
         allow_empty=False,

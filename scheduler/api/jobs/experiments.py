@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http import parameters
-from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.bodies import Body, OneOfField, read_body
 from scheduler.api.http.documents import document_of, page_of
 from scheduler.api.http.idempotency import once
 from scheduler.api.http.pagination import NEWEST_FIRST, PAGE
@@ -66,7 +66,7 @@ class ExperimentBody(Body):
     space = serializers.DictField(
         help_text="Parameters by name: `low` and `high` (`log`, `integer`), `choices`, or text: `0.1,0.01`, `1..5`."
     )
-    sampler = serializers.ChoiceField(choices=list(SAMPLERS), default="random")
+    sampler = OneOfField(list(SAMPLERS), default="random")
     seed = serializers.IntegerField(default=0)
     configurations = serializers.IntegerField(
         default=None, allow_null=True, help_text="How many are tried at most; null for all of a grid."

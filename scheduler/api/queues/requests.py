@@ -22,6 +22,7 @@ from scheduler.ports import live_ports
 from scheduler.selectors.queues.requests import QuotaRequestRow, quota_requests, request_row, require_request
 from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import access_of, require_queue
+from scheduler.services.inputs import REASON_CHARS
 from scheduler.services.queues.quotas import QUOTA_FIELDS, Quota
 from scheduler.services.queues.requests import (
     quota_request_create,
@@ -44,7 +45,7 @@ class AskBody(Body):
     until = serializers.DateField(
         allow_null=True, default=None, help_text="Last day (UTC) on which it is needed; null: for good."
     )
-    reason = ReasonField(most=500, help_text="Why; all who see the queue can read it.")
+    reason = ReasonField(help_text="Why; all who see the queue can read it.")
 
 
 class GrantBody(Body):
@@ -59,14 +60,14 @@ class GrantBody(Body):
         help_text="New quotas of queues beside it, by name, as in a change of the quota.",
     )
     reason = serializers.CharField(
-        max_length=300, required=False, help_text="Kept with the change; the reason of the request without."
+        max_length=REASON_CHARS[1], required=False, help_text="Kept with the change; the reason of the request without."
     )
 
 
 class RefuseBody(Body):
     """Why not."""
 
-    reason = ReasonField(most=300, help_text="The user who asked reads it.")
+    reason = ReasonField(help_text="The user who asked reads it.")
 
 
 def _row(request: Request, found: QuotaRequest) -> Json:

@@ -9,8 +9,8 @@ from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents.protocol.isolation import LEVELS
-from scheduler.api.http.bodies import Body, ReasonField, read_body
+from agents.protocol.isolation import LEVEL_MEANING
+from scheduler.api.http.bodies import Body, OneOfField, ReasonField, read_body
 from scheduler.api.http.idempotency import once
 from scheduler.api.http.openapi import MEANING, ProblemDocument
 from scheduler.api.http.pagination import whole_list
@@ -83,7 +83,7 @@ class QuotaFields(Body):
 class QuotaBody(QuotaFields):
     """A change of what a queue may hold."""
 
-    reason = ReasonField(most=300)
+    reason = ReasonField()
 
 
 class LimitsBody(Body):
@@ -95,7 +95,7 @@ class LimitsBody(Body):
     user_max_queued = serializers.IntegerField(
         min_value=1, max_value=MOST_GPUS, allow_null=True, required=False, help_text="Queued; null: no limit."
     )
-    reason = ReasonField(most=300)
+    reason = ReasonField()
 
 
 class IdleBody(Body):
@@ -108,20 +108,18 @@ class IdleBody(Body):
         required=False,
         help_text="How long they may, seconds; null: never checked.",
     )
-    idle_action = serializers.ChoiceField(
-        choices=list(IdleAction), required=False, help_text="What follows a grace after it was told."
-    )
-    reason = ReasonField(most=300)
+    idle_action = OneOfField(IdleAction, required=False, help_text="What follows a grace after it was told.")
+    reason = ReasonField()
 
 
 class IsolationBody(Body):
     """How far apart servers must keep jobs for those of the queue to start there."""
 
-    isolation = serializers.ChoiceField(
-        choices=list(LEVELS),
+    isolation = OneOfField(
+        LEVEL_MEANING,
         help_text="files: jobs of other queues cannot open its files; user: a unix user of its own; full: both.",
     )
-    reason = ReasonField(most=300)
+    reason = ReasonField()
 
 
 class KeptFilesBody(Body):
@@ -144,13 +142,13 @@ class KeptFilesBody(Body):
         required=False,
         help_text="The same for the jobs of each user; null: no limit.",
     )
-    reason = ReasonField(most=300)
+    reason = ReasonField()
 
 
 class MemberBody(Body):
     """A role."""
 
-    role = serializers.ChoiceField(choices=Role.values)
+    role = OneOfField(Role.values)
 
 
 def _answer(request: Request, queue: Queue) -> Response:

@@ -37,7 +37,7 @@ class Size(TypedDict):
 def server_move(server: Server, *, to: ServerState, at: datetime, actor: str, reason: str, detail: str = "") -> None:
     """Write a server's state with its event."""
     before = server.state
-    server.state, server.state_reason, server.state_changed_at = to, detail[:200], at
+    server.state, server.state_reason, server.state_changed_at = to, detail[:500], at
     server.save(update_fields=["state", "state_reason", "state_changed_at"])
     Event.objects.create(
         at=at,

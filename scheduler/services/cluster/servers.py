@@ -30,7 +30,6 @@ RACK_CHARS = 40
 KEY_BYTES = 32
 LABEL_CHARS = 40
 MOST_LABELS = 10
-DRAIN_REASON_CHARS = 200
 _ID_LETTERS = string.ascii_lowercase + string.digits
 
 
@@ -149,7 +148,7 @@ def server_drain(*, actor: Doer, server: Server, reason: str, at: datetime) -> S
     """
     require_admin(actor, "drain servers")
     problems = Problems()
-    detail = problems.text("reason", reason, least=3, most=DRAIN_REASON_CHARS)
+    detail = problems.reason(reason)
     problems.refuse()
     with transaction.atomic():
         server = _locked(server)

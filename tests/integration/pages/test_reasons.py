@@ -1,6 +1,7 @@
 """Each change by an admin or a lead asks why, by REST, page and command: found over all ways of the matrix."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -82,6 +83,58 @@ def test_pages_refuse_a_change_without_a_reason(world: World, way: str) -> None:
     assert Event.objects.count() == before
     text = answer.content.decode()
     assert any(said in text for said in ASKED), text[:3000]
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=str)
+def test_rest_takes_a_reason_as_long_as_pages_do(world: World, route: Any) -> None:
+    """500 characters everywhere, and not one more."""
+    details = []
+    for reason in ("x" * 501, "x" * 500):
+        call = call_of(world, route, "admin")
+        body, query = {**(call.body or {}), "reason": reason}, ""
+        if route.method == "delete":
+            body, query = {}, f"?reason={reason}"
+        answer = world.client("admin").generic(
+            route.method.upper(),
+            reverse(route.name, kwargs=call.kwargs) + query,
+            json.dumps(body) if body else "",
+            content_type="application/json",
+            headers=call.headers,
+        )
+        errors = answer.json().get("errors", []) if answer.content else []
+        details.append([error["detail"] for error in errors if error["pointer"].endswith("reason")])
+
+    assert len(details[0]) == 1
+    assert "500" in details[0][0]
+    assert details[1] == []
+
+
+@pytest.mark.parametrize(
+    "address", ["queues/vision?tab=quota", "queues/vision?tab=requests", "cluster/{server}", "admin", "admin/costs"]
+)
+def test_fields_of_reasons_take_as_much_as_is_stored(world: World, address: str) -> None:
+    """The browser stops at the length that the server refuses beyond."""
+    role = "lead" if "requests" in address else "admin"
+    page = world.client(role).get(f"/{address.format(server=world.server.pk)}", follow=True)
+    fields = re.findall(r'<input[^>]*name="(?:\w+-)?reason"[^>]*>', page.content.decode())
+
+    assert fields
+    assert all('maxlength="500"' in field for field in fields), fields
+
+
+def test_refused_isolation_says_which_there_are(world: World) -> None:
+    """And what each of them means, in the words of the form."""
+    answer = world.client("admin").patch(
+        "/api/v1/queues/vision/isolation",
+        json.dumps({"isolation": "nope", "reason": "patients"}),
+        content_type="application/json",
+        headers={"If-Match": "*"},
+    )
+    [error] = answer.json()["errors"]
+
+    assert (answer.status_code, error["pointer"]) == (400, "/isolation")
+    assert "none (on every server), files (where jobs of other queues cannot open their files)" in error["detail"]
+    assert "nope" in error["detail"]
 
 
 class Silent:
