@@ -1,5 +1,6 @@
 """The usage of a queue over a calendar month, with what took GPUs from it."""
 
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -28,3 +29,14 @@ def test_the_tab_tells_it_for_a_calendar_month(world: World) -> None:
     assert f'range={now:%Y-%m}" aria-current="true"' in page
     for odd in ("2026-13", "9999-01", "2026-00", "2099-01", "x"):
         assert "last 24 h" in client.get(f"/queues/vision?tab=usage&range={odd}").content.decode()
+
+
+def test_each_number_of_usage_has_its_heading_on_a_phone(world: World) -> None:
+    """Rows are cards there, without the heads of columns: a cell is a title or has its label."""
+    page = world.client("member").get("/queues/vision?tab=usage").content.decode()
+    table = page.partition("-hours by user</caption>")[2].partition("</table>")[0]
+    cells = re.findall(r"<td[^>]*>", table)
+
+    assert "labels" in page.partition("-hours by user</caption>")[0].rpartition("<table")[2]
+    assert len(cells) >= 4
+    assert all("data-label=" in cell or 'class="kind"' in cell for cell in cells), cells
