@@ -37,6 +37,13 @@ def has_later_day(job: Job, at: datetime) -> bool:
     return max(at, queue_keeps_until(job) or at) + timedelta(days=1) <= at + KEPT_AHEAD
 
 
+def is_too_old(queue: Queue, job: Job, at: datetime) -> bool:
+    """Return whether ``directory_kept_until`` of an ended job is over; ``too_old`` is the same for many jobs."""
+    assert job.ended_at is not None
+    asked = job.keep_directory_until
+    return job.ended_at < at - kept_for(queue) and (asked is None or asked < at)
+
+
 def too_old(queue: Queue, at: datetime) -> Q:
     """Return what selects those ended jobs of a queue whose ``directory_kept_until`` is over."""
     asked_is_over = Q(keep_directory_until=None) | Q(keep_directory_until__lt=at)

@@ -142,6 +142,7 @@ class FilesForm(ReasonedForm):
     user_directories_most = forms.IntegerField(
         min_value=1, required=False, label="Of each user at most", help_text="Empty: no limit."
     )
+    confirmed_jobs = forms.IntegerField(required=False, widget=forms.HiddenInput)
     field_order = ("keep_directories_days", "directories_most", "user_directories_most", "reason")
 
     def add_errors(self, error: SpecInvalid) -> None:

@@ -19,11 +19,11 @@ from scheduler.models import Event, Queue, QuotaRequest
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.queues.requests import QuotaRequestRow, request_row
 from scheduler.selectors.queues.rows import SiblingRow
-from scheduler.selectors.queues.stored import Stored, queue_stored
+from scheduler.selectors.queues.stored import Removal, Stored, queue_stored
 from scheduler.selectors.queues.tree import queue_siblings
 from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.inputs import REASON_CHARS
-from scheduler.services.queues.directories import queue_keep_directories
+from scheduler.services.queues.directories import Unconfirmed, queue_keep_directories
 from scheduler.services.queues.idle import queue_set_idle
 from scheduler.services.queues.isolation import queue_demand_isolation
 from scheduler.services.queues.quotas import Move, Quota, given_beside, queue_change_quota
@@ -65,6 +65,7 @@ class QuotaTab(TypedDict):
     isolation_form: IsolationForm
     files_form: FilesForm
     stored: Stored
+    files_removal: Removal | None
     asked: QuotaRequestRow | None
 
 
@@ -101,6 +102,7 @@ def quota_context(
         or IsolationForm(initial={"isolation": queue.isolation, "version": queue.version}),
         "files_form": sent.get("files_form") or FilesForm(initial=_files(queue)),
         "stored": queue_stored(queue),
+        "files_removal": sent.get("files_removal"),
         "asked": row,
     }
 
@@ -277,7 +279,7 @@ def isolation_sent(request: HttpRequest, queue: Queue) -> Sent:
 
 
 def files_sent(request: HttpRequest, queue: Queue) -> Sent:
-    """Save how long files of ended jobs are kept."""
+    """Save how long files of ended jobs are kept; where that removes some, show first what."""
     form = FilesForm(request.POST)
 
     def save() -> None:
@@ -292,9 +294,14 @@ def files_sent(request: HttpRequest, queue: Queue) -> Sent:
             reason=values["reason"],
             expected_version=values["version"],
             at=now_utc(),
+            confirmed_jobs=values["confirmed_jobs"],
         )
 
-    return _sent(request, queue, form, save, f"{queue.name} keeps files of ended jobs like this from now on.")
+    try:
+        return _sent(request, queue, form, save, f"{queue.name} keeps files of ended jobs like this from now on.")
+    except Unconfirmed as asked:
+        told = FilesForm({**request.POST.dict(), "files-confirmed_jobs": asked.removal.num_jobs})
+        return Sent(status=422, context={"files_form": told, "files_removal": asked.removal})
 
 
 def _sent(request: HttpRequest, queue: Queue, form: TabForm, save: Callable[[], None], said: str) -> Sent:
@@ -303,6 +310,8 @@ def _sent(request: HttpRequest, queue: Queue, form: TabForm, save: Callable[[], 
         return Sent(status=422, context=_again(form))
     try:
         save()
+    except Unconfirmed:
+        raise
     except SpecInvalid as error:
         form.add_errors(error)
         return Sent(status=422, context=_again(form))

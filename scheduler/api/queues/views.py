@@ -142,6 +142,12 @@ class KeptFilesBody(Body):
         required=False,
         help_text="The same for the jobs of each user; null: no limit.",
     )
+    confirmed_jobs = serializers.IntegerField(
+        min_value=0,
+        required=False,
+        help_text="Files of so many ended jobs may be removed by this change; without it, a change that removes some "
+        "is refused and tells how many.",
+    )
     reason = ReasonField()
 
 
@@ -165,6 +171,8 @@ def _changed(
     values = {column: body.get(column, getattr(queue, column)) for column in columns}
     if "moves" in body:
         values["moves"] = moves_of(request, body)
+    if "confirmed_jobs" in body:
+        values["confirmed_jobs"] = body["confirmed_jobs"]
     at = live_ports().clock.now()
     with guarded():
         queue = service(

@@ -2,10 +2,12 @@
 
 from datetime import datetime
 
-from scheduler.core.model.errors import NotAllowed
+from agents.protocol.code import size_shown
+from scheduler.core.model.errors import FieldError, NotAllowed, SpecInvalid
 from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.directories import KEPT_AT_LEAST
+from scheduler.selectors.queues.stored import Removal, rule_removes
 from scheduler.services.inputs import Problems
 from scheduler.services.permission import Doer
 from scheduler.services.queues.change import queue_access, queue_set
@@ -13,6 +15,22 @@ from scheduler.services.queues.change import queue_access, queue_set
 # A slip in the number must leave time to take it back before files are gone for good.
 KEEP_DAYS = (KEPT_AT_LEAST.days, 3_650)
 MOST_BYTES = (1024**2, 2**60)
+
+
+class Unconfirmed(SpecInvalid):
+    """A shorter rule that removes files, without the number of their jobs as the actor read it."""
+
+    def __init__(self, removal: Removal) -> None:
+        largest = ", ".join(f"J-{number} ({size_shown(num_bytes)})" for number, num_bytes in removal.largest)
+        jobs = "1 ended job" if removal.num_jobs == 1 else f"{removal.num_jobs:,} ended jobs"
+        later = f"{removal.now_jobs:,} within minutes, the others within {KEPT_AT_LEAST.days} days"
+        when = "within minutes" if removal.now_jobs == removal.num_jobs else later
+        detail = (
+            f"This removes the files of {jobs} for good, {size_shown(removal.num_bytes)}: {when}. "
+            f"The largest: {largest}. Send confirmed_jobs {removal.num_jobs} to have them removed."
+        )
+        super().__init__([FieldError(pointer="/confirmed_jobs", code="unconfirmed", detail=detail)])
+        self.removal = removal
 
 
 def queue_keep_directories(
@@ -25,6 +43,7 @@ def queue_keep_directories(
     reason: str,
     expected_version: int,
     at: datetime,
+    confirmed_jobs: int | None = None,
 ) -> Queue:
     """Set what the queue keeps of its ended jobs. Jobs that have not ended keep all, and none is refused for it.
 
@@ -35,11 +54,13 @@ def queue_keep_directories(
         user_directories_most_bytes: The same for the jobs of each user.
         reason: Why, in the actor's words, at least 3 characters; kept in the event.
         expected_version: ``Queue.version`` as the actor saw it.
+        confirmed_jobs: Of how many jobs files may be removed within three days that would stay under the present rule.
 
     Raises:
         NotFound: ``actor`` may not see the queue.
         NotAllowed: ``actor`` is neither an admin nor a lead of the queue.
         SpecInvalid: A bad number.
+        Unconfirmed: Files of more jobs than ``confirmed_jobs`` would be removed.
         Conflict: The queue changed since.
     """
     if not queue_access(actor, queue).at_least(queue.pk, Role.LEAD):
@@ -56,6 +77,9 @@ def queue_keep_directories(
             problems.number(field, value, low=MOST_BYTES[0], high=MOST_BYTES[1])
     problems.refuse()
     after = {"keep_directories_days": keep_directories_days, **most}
+    removal = rule_removes(queue, after, at)
+    if queue.version == expected_version and removal.num_jobs > (confirmed_jobs or 0):
+        raise Unconfirmed(removal)
     return queue_set(
         queue, after, actor=actor, kind="kept_files", reason=reason, expected_version=expected_version, at=at
     )

@@ -19,7 +19,7 @@ from agents.protocol.shared_dir import GONE, JOBS_DIR, REMOVALS_DIR
 from scheduler.models import Job, Queue
 from scheduler.models.job import ENDED
 from scheduler.selectors.directories import KEPT_AT_LEAST, too_old
-from scheduler.selectors.queues.stored import kept_directories
+from scheduler.selectors.queues.stored import beyond_limits, kept_directories
 from scheduler.services.jobs.directory import directory_ask, directory_name
 from scheduler.services.retention.policy import Kept
 
@@ -48,19 +48,10 @@ def _ask(kept: Kept, *, at: datetime) -> int:
 
 
 def _beyond_limits(queue: Queue, oldest: list[Job]) -> list[Job]:
-    """Return those of the oldest directories that have to go for the limits of the queue and of its users."""
     if queue.directories_most_bytes is None and queue.user_directories_most_bytes is None:
         return []
     rows = kept_directories(queue).order_by().values_list("owner").annotate(sum=Sum("directory_bytes"))
-    held: dict[int, int] = dict(rows)
-    most, most_of_user = queue.directories_most_bytes, queue.user_directories_most_bytes
-    gone = []
-    for job in oldest:
-        is_over = most is not None and sum(held.values()) > most
-        if is_over or (most_of_user is not None and held[job.owner_id] > most_of_user):
-            held[job.owner_id] -= job.directory_bytes or 0
-            gone.append(job)
-    return gone
+    return beyond_limits(queue, dict(rows), oldest)
 
 
 def _note_gone(at: datetime) -> int:
