@@ -42,48 +42,36 @@ def quota_request_create(
         SpecInvalid: A bad value.
         Conflict: ``actor`` has an open request for it.
     """
-    if not queue_access(actor, queue).at_least(queue.pk, Role.MEMBER):
-        raise NotAllowed(f"You see {queue.name} but are no member of it, so you cannot ask for its quota.")
-    assert isinstance(actor, User)  # a member is signed in
+    asker = _member(actor, queue)
     reason = _checked(queue, quota_gpus=quota_gpus, until=until, reason=reason, at=at)
     try:
         with transaction.atomic():
-            request = QuotaRequest.objects.create(
-                queue=queue,
-                asked_by=actor,
-                asked_at=at,
-                quota_gpus=quota_gpus,
-                until=until,
-                reason=reason,
-                before_gpus=queue.quota_gpus,
-            )
-            _record(request, actor=actor, kind="quota_request", reason="ask", why=reason, at=at)
+            return _open(queue, asker, quota_gpus=quota_gpus, until=until, reason=reason, verb="ask", at=at)
     except IntegrityError:
         raise Conflict(
             f"You have an open request for {queue.name} already. Withdraw it first, or change it on its page."
         ) from None
-    return request
 
 
 def quota_request_change(
     *, actor: Actor, request: QuotaRequest, quota_gpus: int, until: date | None, reason: str, at: datetime
 ) -> QuotaRequest:
-    """Ask for something else by an open request of one's own; it stays as old as it is.
+    """Ask for something else in the place of an open request of one's own.
+
+    The old one is withdrawn, so that nobody grants what changed after it was read.
 
     Raises:
-        NotAllowed: The request is another user's.
+        NotAllowed: The request is another user's, or ``actor`` is no member of its queue any more.
         SpecInvalid: A bad value, as in ``quota_request_create``.
         Conflict: The request is answered already.
     """
     if request.asked_by_id != actor.pk:
         raise NotAllowed(f"Only {request.asked_by.username} may change the request.")
-    queue = request.queue
-    reason = _checked(queue, quota_gpus=quota_gpus, until=until, reason=reason, at=at)
-    values = {"quota_gpus": quota_gpus, "until": until, "reason": reason, "before_gpus": queue.quota_gpus}
+    asker = _member(actor, request.queue)
+    reason = _checked(request.queue, quota_gpus=quota_gpus, until=until, reason=reason, at=at)
     with transaction.atomic():
-        _change_open(request, **values)
-        _record(request, actor=actor, kind="quota_request", reason="change", why=reason, at=at)
-    return request
+        _close(request, actor=actor, state=RequestState.WITHDRAWN, at=at, answer="")
+        return _open(request.queue, asker, quota_gpus=quota_gpus, until=until, reason=reason, verb="change", at=at)
 
 
 def quota_request_grant(
@@ -164,6 +152,29 @@ def quota_request_withdraw(*, actor: Actor, request: QuotaRequest, at: datetime)
     return request
 
 
+def _member(actor: Actor, queue: Queue) -> User:
+    if not queue_access(actor, queue).at_least(queue.pk, Role.MEMBER):
+        raise NotAllowed(f"You see {queue.name} but are no member of it, so you cannot ask for its quota.")
+    assert isinstance(actor, User)  # a member is signed in
+    return actor
+
+
+def _open(
+    queue: Queue, asker: User, *, quota_gpus: int, until: date | None, reason: str, verb: str, at: datetime
+) -> QuotaRequest:
+    request = QuotaRequest.objects.create(
+        queue=queue,
+        asked_by=asker,
+        asked_at=at,
+        quota_gpus=quota_gpus,
+        until=until,
+        reason=reason,
+        before_gpus=queue.quota_gpus,
+    )
+    _record(request, actor=asker, kind="quota_request", reason=verb, why=reason, at=at)
+    return request
+
+
 def _checked(queue: Queue, *, quota_gpus: int, until: date | None, reason: str, at: datetime) -> str:
     """Refuse bad values of a request; return its reason without the blanks around it."""
     problems = Problems()
@@ -193,13 +204,9 @@ def _answer(
 def _close(
     request: QuotaRequest, *, actor: Actor, state: RequestState, at: datetime, answer: str, **values: int
 ) -> None:
-    answered_by = actor_name(actor)
-    _change_open(request, state=state, answered_at=at, answered_by=answered_by, answer=answer, **values)
-
-
-def _change_open(request: QuotaRequest, **values: object) -> None:
-    """Write to a request that is open; the guard refuses the second of two answers."""
-    if QuotaRequest.objects.filter(pk=request.pk, state=RequestState.OPEN).update(**values) != 1:
+    """End an open request; the guard refuses the second of two answers."""
+    changes = {"state": state, "answered_at": at, "answered_by": actor_name(actor), "answer": answer, **values}
+    if QuotaRequest.objects.filter(pk=request.pk, state=RequestState.OPEN).update(**changes) != 1:
         request.refresh_from_db()
         raise Conflict(f"The request is {request.state} already.")
     request.refresh_from_db()

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.core import mail
 from django.test import Client
 
 from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
-from scheduler.models import Delivery, Event, MailChoice, Queue, QuotaRequest
+from scheduler.models import Delivery, Event, MailChoice, Membership, Queue, QuotaRequest
 from scheduler.models.queue import RequestState, Role
 from scheduler.notices.outbox import DeliveryOutbox
 from scheduler.notices.sender import deliver
@@ -264,7 +265,9 @@ def test_number_carried_over_an_open_request_changes_it(client: Client) -> None:
     assert (again.status_code, too_few.status_code, changed.status_code) == (409, 422, 302)
     assert 'value="One more seed"' in again.content.decode()
     mine.refresh_from_db()
-    assert (mine.quota_gpus, mine.reason, mine.until, mine.state) == (9, "One more seed", None, "open")
+    newer = QuotaRequest.objects.get(asked_by=lead, state="open")
+    assert (mine.quota_gpus, mine.state) == (8, "withdrawn")  # nobody grants 9 who has read 8
+    assert (newer.quota_gpus, newer.reason, newer.until) == (9, "One more seed", None)
     assert "lea now asks for a quota of 9 for" in client.get("/queues/vision").content.decode()
 
 
@@ -277,6 +280,10 @@ def test_answered_request_and_that_of_another_user_are_not_changed() -> None:
 
     with pytest.raises(NotAllowed):
         quota_request_change(actor=admin, **values)
+    Membership.objects.filter(user=member).update(role=Role.VIEWER)
+    with pytest.raises(NotAllowed, match="no member of it"):
+        quota_request_change(actor=User.objects.get(pk=member.pk), **values)
+    Membership.objects.filter(user=member).update(role=Role.MEMBER)
     quota_request_refuse(actor=admin, request=QuotaRequest.objects.get(), reason="no room", at=AT)
     with pytest.raises(Conflict, match="refused already"):
         quota_request_change(actor=member, **values)
