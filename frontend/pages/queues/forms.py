@@ -143,6 +143,7 @@ class FilesForm(ReasonedForm):
         min_value=1, required=False, label="Of each user at most", help_text="Empty: no limit."
     )
     confirmed_jobs = forms.IntegerField(required=False, widget=forms.HiddenInput)
+    confirmed_rule = forms.CharField(required=False, widget=forms.HiddenInput)
     field_order = ("keep_directories_days", "directories_most", "user_directories_most", "reason")
 
     def add_errors(self, error: SpecInvalid) -> None:

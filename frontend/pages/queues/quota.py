@@ -294,14 +294,20 @@ def files_sent(request: HttpRequest, queue: Queue) -> Sent:
             reason=values["reason"],
             expected_version=values["version"],
             at=now_utc(),
-            confirmed_jobs=values["confirmed_jobs"],
+            confirmed_jobs=values["confirmed_jobs"] if values["confirmed_rule"] == _rule(form) else None,
         )
 
     try:
         return _sent(request, queue, form, save, f"{queue.name} keeps files of ended jobs like this from now on.")
     except Unconfirmed as asked:
-        told = FilesForm({**request.POST.dict(), "files-confirmed_jobs": asked.removal.num_jobs})
+        confirmed = {"files-confirmed_jobs": asked.removal.num_jobs, "files-confirmed_rule": _rule(form)}
+        told = FilesForm({**request.POST.dict(), **confirmed})
         return Sent(status=422, context={"files_form": told, "files_removal": asked.removal})
+
+
+def _rule(form: FilesForm) -> str:
+    """Return the rule that a form asks for: what was read of one is no answer to another."""
+    return " ".join(str(form.cleaned_data[name]) for name in form.field_order[:3])
 
 
 def _sent(request: HttpRequest, queue: Queue, form: TabForm, save: Callable[[], None], said: str) -> Sent:

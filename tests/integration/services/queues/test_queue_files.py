@@ -132,7 +132,7 @@ def test_rest_refuses_until_the_number_is_sent(client: Client, queue: Queue, now
 
 
 def test_page_asks_with_figures_then_saves(client: Client, queue: Queue, now: datetime) -> None:
-    """The number that it asked about goes with the second press."""
+    """The number that it asked about goes with the second press, and holds for the rule that was shown alone."""
     job = ended(queue, now - timedelta(days=9))
     ended(queue, now - timedelta(days=5))
     client.force_login(member_make(queue, Role.LEAD))
@@ -150,6 +150,12 @@ def test_page_asks_with_figures_then_saves(client: Client, queue: Queue, now: da
     assert f"J-{job.number}</a> (1.0 GiB)" in page
     assert "Save and delete files of 2 jobs" in page
     assert 'name="files-confirmed_jobs" value="2"' in page
-    assert client.post("/queues/vision?tab=quota", form | {"files-confirmed_jobs": 2}).status_code == 302
+    assert 'name="files-confirmed_rule" value="7 None None"' in page
+    confirmed = form | {"files-confirmed_jobs": 2, "files-confirmed_rule": "7 None None"}
+    shorter = client.post("/queues/vision?tab=quota", confirmed | {"files-keep_directories_days": 3})
+    wrong = client.post("/queues/vision?tab=quota", confirmed | {"files-reason": ""})
+    assert (shorter.status_code, wrong.status_code) == (422, 422)
+    assert "files-confirmed_jobs" not in wrong.content.decode()  # its Save has asked nothing
+    assert client.post("/queues/vision?tab=quota", confirmed).status_code == 302
     queue.refresh_from_db()
     assert queue.keep_directories_days == 7
