@@ -59,6 +59,9 @@ def test_preview_follows_what_is_typed(member: Watched) -> None:
     expect(page.locator("[aria-invalid=true]")).to_have_count(0)  # somebody is still typing there
     page.fill("[name=memory]", "")
     expect(card).to_contain_text("It would")
+    page.fill("[name=command]", "")
+    expect(card).to_contain_text("Where and when")
+    expect(bar.get_by_role("status")).to_contain_text("The preview says")
 
 
 def test_form_keeps_values_and_marks_each_bad_field(member: Watched) -> None:

@@ -34,6 +34,8 @@
   if (!form) return;
   const part = document.getElementById("preview-part");
   const said = form.querySelector("[data-preview-said]");
+  const hint = said.textContent;
+  const empty = document.querySelector("[data-scroll-here]") ? null : document.getElementById("preview").cloneNode(true);
   const PAUSE_MS = 700; // of somebody who types
   let timer = 0;
   let asking = null;
@@ -50,7 +52,12 @@
 
   const ask = async () => {
     asking?.abort();
-    if (!isReady()) return;
+    if (!isReady()) {
+      if (empty) part.replaceChildren(empty.cloneNode(true));
+      tell(hint);
+      delete said.dataset.live;
+      return;
+    }
     const mine = (asking = new AbortController());
     const body = new FormData(form);
     for (const name of ["upload", "archive"]) body.delete(name); // read when they are submitted
