@@ -95,6 +95,8 @@ def _written(source: Iterator[tuple[int, bytes]], target: Path) -> int:
         with partial.open("wb") as file:
             end = _write_all(source, file)
         partial.replace(target)
+    except (ConnectionError, TimeoutError):
+        raise CommandError(f"The server does not answer. {target} is not written: try again.") from None
     except OSError as error:
         raise CommandError(f"{target} cannot be written: {error.strerror}. Choose another place with --to.") from None
     finally:
