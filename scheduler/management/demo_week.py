@@ -33,9 +33,10 @@ SERVERS, GPUS_A_SERVER = 4, 8
 CPUS_A_SERVER, MEMORY_BYTES_A_SERVER = 64, 512 * 2**30
 GPUS = SERVERS * GPUS_A_SERVER
 WEEK = timedelta(days=7)
-MOST_STEP_S = 1_800.0
 # Longest time between rounds; events ask for rounds of their own.
 BEAT_S = 3_600.0
+# Longest step of the clock.
+MOST_STEP_S = 1_800.0
 # After so long every server reports, before only servers with news, and the engine does what no event asks for, such as
 # samples. Queues are compared less often: that reads all jobs.
 HEARTBEAT_S, FAIRNESS_S = 900.0, 3_600.0
