@@ -143,7 +143,7 @@ def test_submit_three_ways_then_why_and_when_then_unblock(cluster: Stack, browse
     expect(page.get_by_text("Starts at about").first).to_be_visible()
     expect(page.locator("#unblock-title")).to_have_text("What would start it")
     picture(page, "practitioner-why")
-    assert "Ask for 1 GPU instead of 2" in by_command(cluster, tmp_path, "explain", number)
+    assert "Ask for 1 CPU slot instead of 2" in by_command(cluster, tmp_path, "explain", number)
 
     page.click(".offers li:has-text('Ask for 1 CPU slot') a")
     expect(page.locator("h1")).to_have_text("Change what resnet-walk asks for?")

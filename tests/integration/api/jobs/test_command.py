@@ -230,7 +230,7 @@ def test_job_verbs(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", number]) == 0
     said = capsys.readouterr().out
     assert "No round has looked at it yet." in said
-    assert "GPUs in the cluster: " in said
+    assert "CPU slots in the cluster: " in said
     assert main(["logs", number]) == 0
     assert "has not started" in capsys.readouterr().err
     assert main(["pause", number]) == 0

@@ -49,7 +49,7 @@ def test_it_says_how_far_the_build_is_and_where(shop: World, capsys: pytest.Capt
     job = preparing(shop, state=EnvironmentState.BUILDING, done=9, total=14, tail="resolving")
     said = explained(job, capsys)
 
-    assert said.startswith("Its Python environment is being prepared. It holds no GPU meanwhile.\n")
+    assert said.startswith("Its Python environment is being prepared. It holds no CPU slot meanwhile.\n")
     assert "Environment from requirements.txt: Installing 9 of 14 packages.\nBuilt on server-01 for " in said
     assert "resolving" not in said
 
