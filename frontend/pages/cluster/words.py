@@ -139,7 +139,10 @@ def drain_effect(server: ServerRow) -> str:
         return f"Nothing runs on it. {device.counted(len(server['gpus']))} are offered no more."
     moving = counted(len(jobs), "job") + (" and jobs of other queues" if others else "")
     verb = "moves" if len(jobs) == 1 and not others else "move"
-    return f"{moving} {verb}, {device.counted(len(held))}. Each saves a checkpoint and resumes where there is room."
+    return (
+        f"{moving} {verb}, {device.counted(len(held))}. Each is asked to save and "
+        "resumes where there is room; one that told of no checkpoint counts all its work as lost."
+    )
 
 
 def tenants(server: ServerRow, *, cached: Mapping[str, float]) -> list[TenantLine]:

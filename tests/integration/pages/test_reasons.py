@@ -181,9 +181,11 @@ def test_the_matrix_has_what_goes_without() -> None:
 def test_drain_and_return_say_why_in_the_audit(world: World) -> None:
     """As every other change does, also where the state keeps the words."""
     client, address = world.client("admin"), f"/cluster/{world.server.pk}"
+    asked = client.get(f"{address}/drain").content.decode()
     client.post(f"{address}/drain", {"reason": "new fans"})
     client.post(f"{address}/undrain", {"reason": "it works"})
 
     rows = client.get("/api/v1/audit?kind=server_state").json()["results"]
 
+    assert "one that told of no checkpoint counts all its work as lost" in asked
     assert [(row["did"], row["why"]) for row in rows[:2]] == [("undrain", "it works"), ("drain", "new fans")]
