@@ -56,7 +56,7 @@ def test_preview_follows_what_is_typed(member: Watched) -> None:
     expect(bar.get_by_role("status")).to_contain_text("It would")
     page.fill("[name=memory]", "many")
     expect(card).to_contain_text("Not ready yet")
-    expect(page.locator("[aria-invalid=true]")).to_have_count(0)  # somebody is still typing there
+    expect(page.locator("[aria-invalid=true]")).to_have_count(0)  # the form is not submitted yet
     page.fill("[name=memory]", "")
     expect(card).to_contain_text("It would")
     page.fill("[name=command]", "")

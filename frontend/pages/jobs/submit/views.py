@@ -203,7 +203,7 @@ def _posted_draft(request: HttpRequest, choices: FormChoices) -> FormState:
 
 
 def _live(request: HttpRequest, draft: FormState) -> HttpResponse:
-    """Return the card beside the form alone, while somebody fills it: what is wrong is said there, as no failure."""
+    """Return the card beside an unfinished form: where and when the job would start, or which values are wrong."""
     spec = _checked(request, draft, fetches=False)
     preview = None if spec is None else preview_of(request, spec)
     return render(request, "jobs/_preview.html", {"live": True, "preview": preview, "form": draft.form})

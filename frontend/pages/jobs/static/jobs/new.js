@@ -35,7 +35,7 @@
   const part = document.getElementById("preview-part");
   const said = form.querySelector("[data-preview-said]");
   const hint = said.textContent;
-  const empty = document.querySelector("[data-scroll-here]") ? null : document.getElementById("preview").cloneNode(true);
+  const empty = document.getElementById("preview-empty").content;
   const PAUSE_MS = 700; // of somebody who types
   let timer = 0;
   let asking = null;
@@ -53,7 +53,7 @@
   const ask = async () => {
     asking?.abort();
     if (!isReady()) {
-      if (empty) part.replaceChildren(empty.cloneNode(true));
+      part.replaceChildren(empty.cloneNode(true));
       tell(hint);
       delete said.dataset.live;
       return;
