@@ -9,8 +9,9 @@ from scheduler.core.model.errors import SpecInvalid
 from scheduler.core.operations.idle import IdleAction
 from scheduler.core.spec.units import format_duration, parse_duration_s
 from scheduler.models.queue import Role
+from scheduler.selectors.queues.stored import Removal
 from scheduler.services.inputs import REASON_CHARS
-from scheduler.services.queues.directories import KEEP_DAYS
+from scheduler.services.queues.directories import KEEP_DAYS, Unconfirmed
 from scheduler.services.queues.idle import AFTER_S
 from scheduler.services.queues.isolation import DEMANDS
 
@@ -144,10 +145,25 @@ class FilesForm(ReasonedForm):
     )
     confirmed_jobs = forms.IntegerField(required=False, widget=forms.HiddenInput)
     confirmed_rule = forms.CharField(required=False, widget=forms.HiddenInput)
-    field_order = ("keep_directories_days", "directories_most", "user_directories_most", "reason")
+    RULE = ("keep_directories_days", "directories_most", "user_directories_most")
+    field_order = (*RULE, "reason")
+    removal: Removal | None = None  # what the rule would remove; to be confirmed
+
+    @property
+    def rule(self) -> str:
+        """The rule as sent: a confirmation of one is none of another."""
+        return " ".join(str(self.cleaned_data[name]) for name in self.RULE)
+
+    def confirmed(self) -> int | None:
+        """Return of how many jobs files may be removed."""
+        jobs: int | None = self.cleaned_data["confirmed_jobs"]
+        return jobs if self.cleaned_data["confirmed_rule"] == self.rule else None
 
     def add_errors(self, error: SpecInvalid) -> None:
-        """Put what the service refused at the fields it names."""
+        """Put what the service refused at the fields it names; what has to be confirmed is no error of a field."""
+        if isinstance(error, Unconfirmed):
+            self.removal = error.removal
+            return
         for entry in error.errors:
             name = entry.pointer.strip("/").removesuffix("_bytes")
             self.add_error(name if name in self.fields else None, entry.detail)

@@ -19,11 +19,11 @@ from scheduler.models import Event, Queue, QuotaRequest
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.queues.requests import QuotaRequestRow, request_row
 from scheduler.selectors.queues.rows import SiblingRow
-from scheduler.selectors.queues.stored import Removal, Stored, queue_stored
+from scheduler.selectors.queues.stored import Stored, queue_stored
 from scheduler.selectors.queues.tree import queue_siblings
 from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.inputs import REASON_CHARS
-from scheduler.services.queues.directories import Unconfirmed, queue_keep_directories
+from scheduler.services.queues.directories import queue_keep_directories
 from scheduler.services.queues.idle import queue_set_idle
 from scheduler.services.queues.isolation import queue_demand_isolation
 from scheduler.services.queues.quotas import Move, Quota, given_beside, queue_change_quota
@@ -65,7 +65,6 @@ class QuotaTab(TypedDict):
     isolation_form: IsolationForm
     files_form: FilesForm
     stored: Stored
-    files_removal: Removal | None
     asked: QuotaRequestRow | None
 
 
@@ -102,7 +101,6 @@ def quota_context(
         or IsolationForm(initial={"isolation": queue.isolation, "version": queue.version}),
         "files_form": sent.get("files_form") or FilesForm(initial=_files(queue)),
         "stored": queue_stored(queue),
-        "files_removal": sent.get("files_removal"),
         "asked": row,
     }
 
@@ -294,20 +292,10 @@ def files_sent(request: HttpRequest, queue: Queue) -> Sent:
             reason=values["reason"],
             expected_version=values["version"],
             at=now_utc(),
-            confirmed_jobs=values["confirmed_jobs"] if values["confirmed_rule"] == _rule(form) else None,
+            confirmed_jobs=form.confirmed(),
         )
 
-    try:
-        return _sent(request, queue, form, save, f"{queue.name} keeps files of ended jobs like this from now on.")
-    except Unconfirmed as asked:
-        confirmed = {"files-confirmed_jobs": asked.removal.num_jobs, "files-confirmed_rule": _rule(form)}
-        told = FilesForm({**request.POST.dict(), **confirmed})
-        return Sent(status=422, context={"files_form": told, "files_removal": asked.removal})
-
-
-def _rule(form: FilesForm) -> str:
-    """Return the rule that a form asks for: what was read of one is no answer to another."""
-    return " ".join(str(form.cleaned_data[name]) for name in form.field_order[:3])
+    return _sent(request, queue, form, save, f"{queue.name} keeps files of ended jobs like this from now on.")
 
 
 def _sent(request: HttpRequest, queue: Queue, form: TabForm, save: Callable[[], None], said: str) -> Sent:
@@ -316,8 +304,6 @@ def _sent(request: HttpRequest, queue: Queue, form: TabForm, save: Callable[[], 
         return Sent(status=422, context=_again(form))
     try:
         save()
-    except Unconfirmed:
-        raise
     except SpecInvalid as error:
         form.add_errors(error)
         return Sent(status=422, context=_again(form))

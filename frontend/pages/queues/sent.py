@@ -16,7 +16,6 @@ from frontend.pages.queues.forms import (
     QuotaForm,
     RequestForm,
 )
-from scheduler.selectors.queues.stored import Removal
 
 
 class SentContext(TypedDict, total=False):
@@ -28,7 +27,6 @@ class SentContext(TypedDict, total=False):
         request_form: A request for quota, as sent, with what is wrong.
         taken: Quotas of sibling queues as typed, by queue.
         consequences: What the quota would do.
-        files_removal: What the rule about files would remove; to be confirmed.
         conflict: Why it was not saved.
     """
 
@@ -42,7 +40,6 @@ class SentContext(TypedDict, total=False):
     request_form: RequestForm
     taken: dict[int, str]
     consequences: Consequences
-    files_removal: Removal
     conflict: str
 
 

@@ -54,12 +54,14 @@ class Removal:
     Attributes:
         now_jobs: How many of them go within minutes; the others when their jobs ended three days ago, or grow too old.
         largest: Number of the job and bytes of the largest few, largest first.
+        within_days: When the last of them have gone.
     """
 
     num_jobs: int
     num_bytes: int
     now_jobs: int
     largest: tuple[tuple[int, int], ...]
+    within_days: int = KEPT_AT_LEAST.days
 
 
 def rule_removes(queue: Queue, rule: Mapping[str, int | None], at: datetime) -> Removal:

@@ -23,7 +23,7 @@ class Unconfirmed(SpecInvalid):
     def __init__(self, removal: Removal) -> None:
         largest = ", ".join(f"J-{number} ({size_shown(num_bytes)})" for number, num_bytes in removal.largest)
         jobs = "1 ended job" if removal.num_jobs == 1 else f"{removal.num_jobs:,} ended jobs"
-        later = f"{removal.now_jobs:,} within minutes, the others within {KEPT_AT_LEAST.days} days"
+        later = f"{removal.now_jobs:,} within minutes, the others within {removal.within_days} days"
         when = "within minutes" if removal.now_jobs == removal.num_jobs else later
         detail = (
             f"This removes the files of {jobs} for good, {size_shown(removal.num_bytes)}: {when}. "

@@ -58,7 +58,7 @@ def quota_request_change(
 ) -> QuotaRequest:
     """Ask for something else in the place of an open request of one's own.
 
-    The old one is withdrawn, so that nobody grants what changed after it was read.
+    The old one is withdrawn, so that a grant by its number gives what stood in it or nothing.
 
     Raises:
         NotAllowed: The request is another user's, or ``actor`` is no member of its queue any more.

@@ -266,7 +266,7 @@ def test_number_carried_over_an_open_request_changes_it(client: Client) -> None:
     assert 'value="One more seed"' in again.content.decode()
     mine.refresh_from_db()
     newer = QuotaRequest.objects.get(asked_by=lead, state="open")
-    assert (mine.quota_gpus, mine.state) == (8, "withdrawn")  # nobody grants 9 who has read 8
+    assert (mine.quota_gpus, mine.state) == (8, "withdrawn")  # a grant by its number gives 8 or nothing
     assert (newer.quota_gpus, newer.reason, newer.until) == (9, "One more seed", None)
     assert "lea now asks for a quota of 9 for" in client.get("/queues/vision").content.decode()
 
