@@ -75,7 +75,7 @@ def sources_stamp() -> str:
 
 
 def prepare(env: Env) -> None:
-    """Bring database, static files and demo up to date."""
+    """Bring database, static files and demo up to date. Raises EnvError."""
     import django
     from django.core.management import call_command
 
@@ -85,6 +85,11 @@ def prepare(env: Env) -> None:
 
     # Each slow step says what it is before it begins, and only when there is something to do.
     executor = MigrationExecutor(connection)
+    if not executor.loader.graph.leaf_nodes("scheduler"):  # some of the steps that the first migration replaces
+        raise EnvError(
+            f"The database in VAR_DIR={str(env.var_dir)!r} is of a version that cannot be brought up to date any more. "
+            "Move the folder away, or name another."
+        )
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
         _say("Bringing the database up to date." if executor.loader.applied_migrations else "Making the database.")
     call_command("migrate", verbosity=0)

@@ -53,6 +53,8 @@ def database() -> str:
 def migrations() -> str:
     """Compare the applied migrations with the migrations of this version."""
     executor = MigrationExecutor(connection)
+    if not executor.loader.graph.leaf_nodes("scheduler"):
+        raise Unready("the database is of a version that cannot be brought up to date")
     missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if missing:
         raise Unready(f"{len(missing)} migration(s) are not applied; run manage.py migrate")

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 import redis
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -102,7 +104,8 @@ def test_not_ready_with_migrations_to_apply(working: World, monkeypatch: pytest.
 
     class Behind:
         def __init__(self, connection: object) -> None:
-            self.loader = type("Loader", (), {"graph": type("Graph", (), {"leaf_nodes": staticmethod(list)})})
+            graph = type("Graph", (), {"leaf_nodes": lambda self, app=None: [("scheduler", "0002")]})()
+            self.loader = type("Loader", (), {"graph": graph})
 
         def migration_plan(self, targets: object) -> list[object]:
             return [object()]
@@ -113,6 +116,21 @@ def test_not_ready_with_migrations_to_apply(working: World, monkeypatch: pytest.
 
     assert status == 503
     assert "1 migration" in found["migrations"]["detail"]
+
+
+@pytest.mark.parametrize("replaced", [1, 20])
+def test_not_ready_with_some_of_the_migrations_that_were_replaced(working: World, replaced: int) -> None:
+    """Django would say of such a database that nothing has to be applied."""
+    recorder = MigrationRecorder(connection)
+    loader = MigrationExecutor(connection).loader
+    first = loader.graph.root_nodes("scheduler")[0]
+    for name in [first, *loader.get_migration(*first).replaces[replaced:]]:
+        recorder.record_unapplied(*name)
+
+    status, found = parts()
+
+    assert status == 503
+    assert "cannot be brought up to date" in found["migrations"]["detail"]
 
 
 def test_not_ready_without_a_database_and_says_no_more_than_that(
