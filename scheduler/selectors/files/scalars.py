@@ -13,6 +13,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from scheduler.core.model.errors import NotFound
+from scheduler.core.model.lifecycle import TERMINAL
 from scheduler.models import Job
 from scheduler.selectors.files.metric_lines import LINE_BYTES, Lines
 from scheduler.selectors.files.names import path_shown
@@ -32,7 +33,10 @@ FILES_KEPT = 64
 
 @dataclass(slots=True)
 class _File:
-    """What is known of one file: how far it was read, what was in it, and what is wrong with it."""
+    """What is known of one file: how far it was read, what was in it, and what is wrong with it.
+
+    ``is_final`` says that its job has ended: a last line without its line end is whole then.
+    """
 
     is_events: bool
     lines: Lines
@@ -41,6 +45,7 @@ class _File:
     size: int = 0
     tags: Tags = field(default_factory=Tags)
     wrong: str = ""
+    is_final: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +165,7 @@ def _known(job: Job, seen: Seen, about: os.stat_result) -> _File:
     _kept.move_to_end(key)
     while len(_kept) > FILES_KEPT:
         _kept.popitem(last=False)
-    state.size = about.st_size
+    state.size, state.is_final = about.st_size, job.state in TERMINAL
     return state
 
 
@@ -191,4 +196,7 @@ def _take_lines(data: bytes, state: _File) -> bool:
             state.wrong = f"the line at byte {state.at:,} cannot be read; what comes before is drawn"
             return False
         state.at += len(line) + 1
+    is_at_end = state.at + len(rest) >= state.size
+    if state.is_final and is_at_end and len(rest) <= LINE_BYTES and state.lines.take(rest, state.tags):
+        state.at += len(rest)
     return bool(lines)

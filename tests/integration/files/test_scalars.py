@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensorboardX import SummaryWriter
 
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from scheduler.selectors.files import scalars, series
 from scheduler.selectors.files.event_records import BrokenRecord, records, take_event
@@ -145,6 +146,36 @@ def test_tables_and_lines_are_read_over_their_step(job: Job) -> None:
     }
     assert found.notes == []
     assert next(curve for curve in found.curves if curve.tag == "loss").parts[0].odd == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("metrics.csv", b"step,loss\n1,4.0\n2,2.0"),
+        ("metrics.jsonl", b'{"step": 1, "loss": 4.0}\n{"step": 2, "loss": 2.0}'),
+    ],
+)
+def test_last_row_without_a_line_end_counts_once_its_job_has_ended(job: Job, name: str, content: bytes) -> None:
+    """Until then it may be half of a row; it is read once, however often one looks."""
+    file_write(job, name, content)
+    while_it_runs = curves(look(job))
+    job.state = JobState.COMPLETED
+    look(job)
+    found = look(job)
+
+    assert while_it_runs == {("", "loss"): [(1.0, 4.0)]}
+    assert curves(found) == {("", "loss"): [(1.0, 4.0), (2.0, 2.0)]}
+    assert found.notes == []
+
+
+def test_half_a_row_at_the_end_is_no_damage(job: Job) -> None:
+    """A job that was killed while it wrote leaves one."""
+    job.state = JobState.FAILED
+    file_write(job, "metrics.csv", b"step,loss\n1,4.0\n2")
+    found = look(job)
+
+    assert curves(found) == {("", "loss"): [(1.0, 4.0)]}
+    assert found.notes == []
 
 
 @pytest.mark.parametrize(
