@@ -49,7 +49,7 @@ def path_parts(path: str) -> tuple[str, ...]:
         return ()
     parts = tuple(map(_name, text.split("/"))) if len(text) <= MOST_PATH else ("",)
     if len(parts) > MOST_DEPTH or any(part in ("", ".", "..") or "/" in part or "\0" in part for part in parts):
-        raise NotFound(f"There is no file {text[:80]}.")
+        raise NotFound(f"There is no file {text[:80]!r}.")
     return parts
 
 

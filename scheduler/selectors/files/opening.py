@@ -146,4 +146,4 @@ def _why_not(shown: str, kind: str, error: OSError) -> str:
         return f"{shown} is no folder. If it is a link: links are not followed."
     if error.errno in (errno.EACCES, errno.EPERM):
         return f"{shown} cannot be read: the job has closed it, and the web process has no right beyond that."
-    return f"There is no {kind} {shown}."
+    return f"There is no {kind} {shown!r}."

@@ -66,7 +66,7 @@ def _one(files: JobFiles, parts: tuple[str, ...]) -> Iterator[Found]:
     try:
         status = status_of(above, parts[-1])
         if status is None:
-            raise NotFound(f"There is no file {path_shown(parts)}.")
+            raise NotFound(f"There is no file {path_shown(parts)!r}.")
         yield Found(parts, status, kind_of(status), above, closed=kind_of(status) == "folder")
     finally:
         os.close(above)

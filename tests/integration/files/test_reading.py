@@ -217,7 +217,7 @@ def test_what_is_not_there_says_why(job: Job) -> None:
 
     assert [folder_list(one, limit=1)["reason"] for one in (never, removed, job)] == [NOT_STARTED, GONE, NOT_THERE]
     file_write(job, "a")
-    with pytest.raises(NotFound, match="There is no file b"):
+    with pytest.raises(NotFound, match="There is no file 'b'"):
         read(job, "b")
 
 
@@ -374,5 +374,5 @@ def test_what_goes_away_before_its_turn_is_named(job: Job, tmp_path: Path) -> No
     packed = unpacked(zip_pieces(job, chosen))
 
     assert set(packed) == {"a", "b", LEFT_OUT}
-    assert b"goes: There is no file goes." in packed[LEFT_OUT]
+    assert b"goes: There is no file 'goes'." in packed[LEFT_OUT]
     assert b"turns: it is a link" in packed[LEFT_OUT]

@@ -62,7 +62,7 @@ def _found(subject: Subject, survey: Survey) -> FileTile:
     if not subject.is_holding and not subject.is_over:
         detail = "$CLUSTERWEB_JOB_DIR, the same at the next start"
     return FileTile(
-        label="Files given back",
+        label="Files in its directory",
         value=f"{'' if survey.is_whole else '> '}{number(survey.all.files)}",
         unit=f"{'file' if survey.all.files == 1 else 'files'}, {data_size(survey.all.num_bytes)}",
         detail=detail,

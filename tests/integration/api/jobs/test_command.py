@@ -145,7 +145,7 @@ def test_files_are_listed_and_downloaded(
     assert main(["files", "get", key, "out/two%0Alines", "--to", "odd.txt"]) == 0
     assert (tmp_path / "odd.txt").read_bytes() == b"odd"
     assert main(["files", "get", key, "nowhere"]) == 1
-    assert "There is no file nowhere" in capsys.readouterr().err
+    assert "There is no file 'nowhere'" in capsys.readouterr().err
     assert not list(tmp_path.glob(".*.part"))
 
 
@@ -187,7 +187,7 @@ def test_several_files_and_folders_are_one_zip(
     capsys.readouterr()
 
     assert main(["files", "get", key, "out", "nowhere", "--to", "no.zip"]) == 1
-    assert "There is no file nowhere" in capsys.readouterr().err
+    assert "There is no file 'nowhere'" in capsys.readouterr().err
     assert not (tmp_path / "no.zip").exists()
 
 
