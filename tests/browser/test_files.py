@@ -118,6 +118,34 @@ def test_several_are_selected_by_keys_and_boxes_and_come_as_one_zip(member: Watc
     expect(foot.get_by_role("button", name="Download zip")).to_be_disabled()
 
 
+def test_arrows_with_shift_select_and_d_downloads_the_selection(member: Watched, key: str) -> None:
+    """On and back; without a selection D takes the row."""
+    page = member.open(f"/jobs/{key}/files?open=&show=")
+    foot = page.locator("#files-foot")
+    row(page, "out").focus()
+    page.keyboard.press("Shift+ArrowDown")
+    page.keyboard.press("Shift+ArrowDown")
+    expect(foot).to_contain_text("3 selected")
+    page.keyboard.press("Shift+ArrowUp")
+    expect(foot).to_contain_text("2 selected")
+    with page.expect_download() as started:
+        page.keyboard.press("d")
+    assert started.value.suggested_filename == f"{key}-selected.zip"
+
+
+def test_slash_filters_names(member: Watched, key: str) -> None:
+    """While one types; what is selected stays so, and an arrow leads back into the list."""
+    page = member.open(f"/jobs/{key}/files?open=&show=")
+    row(page, "last.pt").get_by_role("checkbox").click()
+    page.keyboard.press("/")
+    page.keyboard.type("metri")
+    expect(page.locator("#files-table tbody tr")).to_have_count(1)
+    expect(page.locator("#files-match")).to_be_focused()
+    expect(page.locator("#files-foot")).to_contain_text("1 selected")
+    page.keyboard.press("ArrowDown")
+    expect(row(page, "metrics.json")).to_be_focused()
+
+
 def test_boxes_are_a_form_without_scripts(browser: Browser, demo: Stack, key: str) -> None:
     """Ticked files and folders arrive as one zip."""
     context = browser.new_context(viewport={"width": 1440, "height": 900}, java_script_enabled=False)

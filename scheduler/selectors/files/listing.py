@@ -3,7 +3,7 @@
 import heapq
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from datetime import UTC, datetime
 
 from scheduler.core.model.errors import NotFound
@@ -31,7 +31,7 @@ def folder_list(job: Job, path: str = "", *, limit: int, after: str = "") -> Fol
         with job_files(job) as files:
             folder = files.folder(parts)
             try:
-                return _part(folder, parts, limit, begin)
+                return _part(folder, parts, limit, begin, names_in(folder))
             finally:
                 os.close(folder)
     except NotFound as missing:
@@ -40,15 +40,19 @@ def folder_list(job: Job, path: str = "", *, limit: int, after: str = "") -> Fol
         return {"path": "", "results": [], "next": None, "reason": str(missing)}
 
 
-def _part(folder: int, parts: tuple[str, ...], limit: int, begin: str) -> FolderRow:
-    names = heapq.nsmallest(limit + 1, (name for name in names_in(folder) if name > begin))
+def _part(folder: int, parts: tuple[str, ...], limit: int, begin: str, found: Iterable[str]) -> FolderRow:
+    names = heapq.nsmallest(limit + 1, (name for name in found if name > begin))
     rows = [file_row((*parts, name), status) for name in names[:limit] if (status := status_of(folder, name))]
     last = name_shown(names[limit - 1]) if len(names) > limit else None
     return {"path": path_shown(parts), "results": rows, "next": last, "reason": ""}
 
 
-def folder_newest(job: Job, path: str, *, most: int) -> tuple[list[FileRow], int]:
+def folder_newest(
+    job: Job, path: str, *, most: int, match: str = "", folders: Container[str] = ()
+) -> tuple[list[FileRow], int]:
     """Return folders, then files, the newest first, and how many more there are; a very large folder by name.
+
+    With ``match`` only names that have it in them, in whatever case, and of others those whose path is in ``folders``.
 
     Raises:
         NotFound: There is no such folder, or the job has no files.
@@ -57,9 +61,14 @@ def folder_newest(job: Job, path: str, *, most: int) -> tuple[list[FileRow], int
     with job_files(job) as files:
         folder = files.folder(parts)
         try:
-            names = list(names_in(folder))
+            text = match.casefold()
+            names = [
+                name
+                for name in names_in(folder)
+                if not text or text in name_shown(name).casefold() or path_shown((*parts, name)) in folders
+            ]
             if len(names) > NAMES_SORTED:
-                return _part(folder, parts, most, "")["results"], len(names) - most
+                return _part(folder, parts, most, "", names)["results"], len(names) - most
             found = [((*parts, name), status) for name in names if (status := status_of(folder, name))]
         finally:
             os.close(folder)

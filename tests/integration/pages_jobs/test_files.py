@@ -74,6 +74,23 @@ def test_folders_open_and_close_by_links(world: World, job: Job) -> None:
     assert "out/last.pt" not in names(files_of(world, job, back))
 
 
+def test_filter_lists_names_and_the_folders_that_hold_them(world: World, job: Job) -> None:
+    """Whatever their case; links keep it, the form keeps all else, and what no name has is said."""
+    page = files_of(world, job, "?open=&show=page.html&match=.PNG")
+    opened = files_of(world, job, next(has["href"] for has in page.having(title="pictures")))
+    none = files_of(world, job, "?match=nothing")
+
+    assert names(page) == ["pictures"]
+    assert "2 of 2 files" in page.text.replace("\u00a0", " ")
+    assert sorted(names(opened)) == ["pictures", "pictures/1.png", "pictures/2.png"]
+    assert {(has["name"], has["value"]) for has in page.having(type="hidden") if has["name"] in ("open", "show")} == {
+        ("open", ""),
+        ("show", "page.html"),
+    }
+    assert "No name here has “nothing” in it." in none.text
+    assert none.having(id="files-match")[0]["value"] == "nothing"
+
+
 def test_two_previews_at_once_and_neighbours_of_a_picture(world: World, job: Job) -> None:
     """A third takes the place of the older one; what is no text or picture says so."""
     page = files_of(world, job, "?show=metrics.json&show=pictures/1.png")

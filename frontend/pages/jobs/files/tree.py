@@ -1,19 +1,20 @@
 """The rows of the tree: folders first, then the newest; an open folder is followed by what is in it."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from frontend.components.formats import counted
+from frontend.components.formats import counted, number
 from frontend.components.times import as_time
 from frontend.pages.jobs.files.view import View
 from scheduler.core.model.errors import NotFound
 from scheduler.models import Job
 from scheduler.selectors.files.listing import folder_newest
-from scheduler.selectors.files.names import path_shown
+from scheduler.selectors.files.names import name_shown, path_shown
 from scheduler.selectors.files.pictures import SUFFIXES
 from scheduler.selectors.files.rows import FileRow
-from scheduler.selectors.files.survey import Survey
+from scheduler.selectors.files.survey import Sum, Survey
 
 ROWS_AT_FIRST = 200
 ROWS_OF_ALL = 5_000
@@ -68,8 +69,13 @@ def _is_in(parts: tuple[str, ...], folder: FileRow) -> bool:
 
 
 def tree_rows(job: Job, survey: Survey, view: View, path: str = "", level: int = 1) -> Iterator[TreeRow]:
-    """Yield the lines of a folder and of the open folders in it."""
-    found, rest = _listed(job, path, most=ROWS_OF_ALL if path and path == view.whole else ROWS_AT_FIRST)
+    """Yield the lines of a folder and of the open folders in it; with a match, those that have it in their names.
+
+    A folder stays where a file below it has it, and says how many do.
+    """
+    matching = matching_files(survey, view.match)
+    most = ROWS_OF_ALL if path and path == view.whole else ROWS_AT_FIRST
+    found, rest = _listed(job, path, most=most, match=view.match, folders=matching)
     sums = {path_shown(parts): one for parts, one in survey.folders.items()}
     for row in found:
         within = sums.get(row["path"]) if row["kind"] == "folder" else None
@@ -86,7 +92,7 @@ def tree_rows(job: Job, survey: Survey, view: View, path: str = "", level: int =
             is_open=is_open if row["kind"] == "folder" else None,
             is_shown=row["path"] in (view.shown or ()),
             download=_download(row, view),
-            note=counted(within.files, "file") if within else {"link": "a link, not followed"}.get(row["kind"], ""),
+            note=_note(row, within, matching if view.match else None),
         )
         if is_open:
             yield from tree_rows(job, survey, view, row["path"], level + 1)
@@ -94,9 +100,27 @@ def tree_rows(job: Job, survey: Survey, view: View, path: str = "", level: int =
         yield TreeRow(level=level, name="", path=path, icon="", href=view.all_of(path), rest=rest)
 
 
-def _listed(job: Job, path: str, *, most: int) -> tuple[list[FileRow], int]:
+def matching_files(survey: Survey, match: str) -> Counter[str]:
+    """Return how many files below each folder have ``match`` in their names."""
+    text, found = match.casefold(), Counter[str]()
+    for seen in survey.files if text else ():
+        if text in name_shown(seen.parts[-1]).casefold():
+            found.update(path_shown(seen.parts[:depth]) for depth in range(1, len(seen.parts)))
+    return found
+
+
+def _note(row: FileRow, within: Sum | None, matching: Counter[str] | None) -> str:
+    if within is None:
+        return "a link, not followed" if row["kind"] == "link" else ""
+    files = counted(within.files, "file")
+    return files if matching is None else f"{number(matching[row['path']])} of {files}"
+
+
+def _listed(
+    job: Job, path: str, *, most: int, match: str = "", folders: Container[str] = ()
+) -> tuple[list[FileRow], int]:
     try:
-        return folder_newest(job, path, most=most)
+        return folder_newest(job, path, most=most, match=match, folders=folders)
     except NotFound:  # it went away since the list above it was made
         return [], 0
 

@@ -8,6 +8,7 @@ from django.http import QueryDict
 
 MOST_OPEN = 30
 MOST_SHOWN = 2
+MATCH_LENGTH = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +19,7 @@ class View:
         opened: Paths of open folders; None where the address names none, so that the page chooses.
         shown: Paths of files with a preview, the newest last; None likewise.
         whole: Path of the folder or text of which all is shown.
+        match: What the names of listed files have in them; empty for all files.
         api: Begin of the addresses of downloads.
     """
 
@@ -25,6 +27,7 @@ class View:
     shown: tuple[str, ...] | None
     whole: str
     api: str
+    match: str = ""
 
     @classmethod
     def of(cls, query: QueryDict, api: str) -> "View":
@@ -33,6 +36,7 @@ class View:
             opened=tuple(query.getlist("open")[:MOST_OPEN]) if "open" in query else None,
             shown=tuple(filter(None, query.getlist("show")))[:MOST_SHOWN] if "show" in query else None,
             whole=query.get("whole", ""),
+            match=query.get("match", "").strip()[:MATCH_LENGTH],
             api=api,
         )
 
@@ -72,6 +76,11 @@ class View:
         """Return the address of the list alone."""
         return self._href(shown=("",))
 
+    @property
+    def kept(self) -> list[tuple[str, str]]:
+        """Return all of the address but what names have in them."""
+        return [pair for pair in self._pairs(self.opened, self.shown, self.whole) if pair[0] != "match"]
+
     def download(self, path: str) -> str:
         """Return where a file is downloaded."""
         return f"{self.api}/files/{quote(path)}"
@@ -87,6 +96,12 @@ class View:
     def _href(
         self, *, opened: tuple[str, ...] | None = None, shown: tuple[str, ...] | None = None, whole: str = ""
     ) -> str:
-        pairs = [("open", path) for path in (self.opened or ("",) if opened is None else opened)]
-        pairs += [("show", path) for path in (self.shown or ("",) if shown is None else shown)]
-        return f"?{urlencode([*pairs, ('whole', whole or self.whole)] if whole or self.whole else pairs)}"
+        pairs = self._pairs(self.opened if opened is None else opened, self.shown if shown is None else shown, whole)
+        return f"?{urlencode(pairs)}"
+
+    def _pairs(
+        self, opened: tuple[str, ...] | None, shown: tuple[str, ...] | None, whole: str
+    ) -> list[tuple[str, str]]:
+        pairs = [("open", path) for path in opened or ("",)] + [("show", path) for path in shown or ("",)]
+        more = (("whole", whole or self.whole), ("match", self.match))
+        return [*pairs, *((name, value) for name, value in more if value)]

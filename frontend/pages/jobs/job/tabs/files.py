@@ -6,7 +6,7 @@ from frontend.components.formats import data_size
 from frontend.pages.jobs.files.previews import Preview, preview_of, shown_at_first
 from frontend.pages.jobs.files.tiles import FileTile, tiles_of, title_of
 from frontend.pages.jobs.files.tree import TreeRow, opened_at_first, tree_rows
-from frontend.pages.jobs.files.view import MOST_SHOWN, View
+from frontend.pages.jobs.files.view import MATCH_LENGTH, MOST_SHOWN, View
 from frontend.pages.jobs.subject import Subject
 from scheduler.selectors.files.archive import MOST_PATHS
 
@@ -20,6 +20,7 @@ class FilesTab(TypedDict):
     """The variables of its template.
 
     Attributes:
+        match, kept: What the names of listed files have in them, and all else of the address.
         is_chosen: Whether the address names a file: narrow screens show it alone.
         is_pair: Two previews of one kind stand side by side, to be compared.
     """
@@ -33,6 +34,9 @@ class FilesTab(TypedDict):
     is_pair: bool
     is_whole: bool
     here: str
+    match: str
+    kept: list[tuple[str, str]]
+    match_length: int
     back: str
     zip_href: str
     zip_size: str
@@ -65,6 +69,9 @@ def context(subject: Subject) -> FilesTab:
         "is_pair": len(previews) == MOST_SHOWN and len({bool(one.picture) for one in previews}) == 1,
         "is_whole": survey.is_whole,
         "here": view.here,
+        "match": view.match,
+        "kept": view.kept,
+        "match_length": MATCH_LENGTH,
         "back": view.without_previews(),
         "zip_href": view.archive(),
         "zip_size": f"{'' if survey.is_whole else 'more than '}{data_size(survey.all.num_bytes)}",

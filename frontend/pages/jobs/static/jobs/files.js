@@ -1,6 +1,6 @@
 /* The files of a job: the table becomes a tree that keys move in, links swap its parts instead of the page, and what is
-   selected is downloaded together. Arrows move, open and close; Space selects, with Shift a range, as a click on a box does;
-   Enter shows a file or turns a folder; D downloads. The first two selected files are the previews. On a narrow screen a
+   selected is downloaded together. Arrows move, open and close, and select with Shift; Space selects, with Shift a range, as
+   a click on a box does; Enter shows a file or turns a folder; D downloads what is selected, else the row; / filters names. The first two selected files are the previews. On a narrow screen a
    preview is a page of its own, and boxes open none. Without this file links and boxes do the same, but nothing is counted. */
 "use strict";
 
@@ -12,7 +12,7 @@
   const boxes = () => rows().map(box).filter(Boolean);
   const narrow = matchMedia("(max-width: 859.98px)");
   const chosen = new Map(); // by path, in the order of selection; also what is in closed folders
-  let at = 0, key = "", anchor = "", compared = "";
+  let at = 0, key = "", anchor = "", compared = "", stretch = -1; // the row where arrows with Shift began
 
   const stand = (index) => {
     const all = rows();
@@ -37,6 +37,7 @@
 
   /* What a running job has removed is selected no more; what it has written since has another size. */
   const renew = () => {
+    if (document.getElementById("files-match").value) return; // not all is listed
     const listed = new Map(boxes().map((input) => [input.value, input]));
     const row = (name) => rows().find(({ dataset }) => dataset.key === name);
     for (const path of [...chosen.keys()]) {
@@ -109,11 +110,17 @@
     if (!fresh) { location.href = href; return; }
     const before = document.activeElement, isInTree = before.closest("#files-table tbody") !== null;
     const label = before.closest(".previews") && before.getAttribute("aria-label");
+    const typed = before.id === "files-match" && { value: before.value, at: before.selectionStart };
     const opens = narrow.matches && fresh.classList.contains("chosen") && !view().classList.contains("chosen");
     view().replaceWith(document.adoptNode(fresh));
     if (!isBack) history[opens ? "pushState" : "replaceState"](null, "", href);
     dress();
-    if (opens) {
+    if (typed) {
+      const field = document.getElementById("files-match");
+      field.value = typed.value;
+      field.focus();
+      field.setSelectionRange(typed.at, typed.at);
+    } else if (opens) {
       scrollTo(0, 0);
       view().querySelector(".small-back").focus();
     } else if (isInTree || (narrow.matches && !view().classList.contains("chosen"))) focus(at);
@@ -133,7 +140,23 @@
     go(`?${here}`);
   };
 
+  /* From the row where it began to where it has come; a row that it leaves again is selected no more. */
+  const extend = (index, step) => {
+    const all = rows(), to = Math.max(0, Math.min(index + step, all.length - 1));
+    if (stretch < 0) stretch = index;
+    const isAway = Math.abs(to - stretch) > Math.abs(index - stretch);
+    for (const one of isAway ? [index, to] : [index]) {
+      const input = box(all[one]);
+      if (input && !input.disabled) choose(input, isAway);
+    }
+    anchor = box(all[stretch])?.value ?? anchor;
+    focus(to);
+    show();
+    compare();
+  };
+
   const pick = (input, isRange) => {
+    stretch = -1;
     const all = boxes(), on = input.checked, to = all.indexOf(input);
     const from = isRange ? all.findIndex(({ value }) => value === anchor) : -1;
     const picked = from < 0 ? [input] : all.slice(Math.min(from, to), Math.max(from, to) + 1);
@@ -177,14 +200,39 @@
     focus(at);
   });
 
+  const filter = () => {
+    const here = new URLSearchParams(view().dataset.here), match = document.getElementById("files-match").value.trim();
+    here.delete("match");
+    if (match) here.set("match", match);
+    go(`?${here}`);
+  };
+  let typing = 0;
+  document.addEventListener("input", ({ target }) => {
+    if (target.id !== "files-match") return;
+    clearTimeout(typing);
+    typing = setTimeout(filter, 150);
+  });
+  /* Before the palette takes the key, which has Ctrl+K as well. */
+  document.addEventListener("keydown", (event) => {
+    const field = document.getElementById("files-match"), { target } = event;
+    if (!field || event.ctrlKey || event.metaKey || event.altKey) return;
+    const isHere = target === document.body || (target.closest?.("#files-view") && target !== field);
+    if (event.key === "/" && isHere) field.select();
+    else if (event.key === "ArrowDown" && target === field) focus(0);
+    else return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }, true);
+
   document.addEventListener("keydown", (event) => {
     const row = event.target.closest?.("#files-table tbody tr");
+    if (event.key !== "Shift" && !(event.shiftKey && event.key.startsWith("Arrow"))) stretch = -1;
     if (!row || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === " " && event.target.matches("input")) return; // it turns by itself, and is clicked by that
     const all = rows(), index = all.indexOf(row), level = Number(row.dataset.level), open = row.dataset.open, input = box(row);
     const keys = {
-      ArrowDown: () => focus(index + 1),
-      ArrowUp: () => focus(index - 1),
+      ArrowDown: () => (event.shiftKey ? extend(index, 1) : focus(index + 1)),
+      ArrowUp: () => (event.shiftKey ? extend(index, -1) : focus(index - 1)),
       Home: () => focus(0),
       End: () => focus(all.length - 1),
       ArrowRight: () => { if (open === "false") link(row).click(); else if (open === "true") focus(index + 1); },
@@ -198,7 +246,11 @@
         input.checked = !input.checked;
         pick(input, event.shiftKey);
       },
-      d: () => row.querySelector("a[download]")?.click(),
+      d: () => {
+        const form = document.getElementById("files-form");
+        if (!chosen.size) row.querySelector("a[download]")?.click();
+        else if (!form.querySelector("[type=submit]").disabled) download(address(form));
+      },
     };
     const act = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (!act) return;
