@@ -10,6 +10,7 @@ from django.views.decorators.http import require_http_methods
 from frontend.components.errors import page
 from frontend.components.formats import counted, duration, joined, number
 from frontend.components.viewer import now_utc
+from frontend.pages.experiments.losses import losses_words
 from frontend.pages.experiments.sorting import SortHead, sorted_rows
 from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.ports import live_ports
@@ -88,6 +89,7 @@ def array_page(request: HttpRequest, array: str) -> HttpResponseBase:
         "tiles": _tiles(row),
         "open_jobs": sum(count for state, count in row["states"].items() if state not in _ENDED),
         "failed": row["states"].get("failed", 0),
+        "losses": losses_words(row["jobs"], unread=row["unread"], is_over=_is_over(row)),
     }
     return render(request, "experiments/array.html", context)
 
@@ -106,18 +108,23 @@ def _tiles(row: ArrayDetail) -> list[dict[str, str]]:
     sums = _sums(row)
     limit = f"{number(row['most_at_work'])} at most" if row["most_at_work"] else "no limit"
     losses = [one["loss"] for one in jobs if one["loss"] is not None]
+    no_loss = "none" if _is_over(row) else "none yet"
     return [
         {"label": "Completed", "value": number(states.get("completed", 0)), "unit": f"of {number(row['num_jobs'])}"},
         {"label": "At work", "value": number(sums["at_work"]), "delta": limit},
         {"label": "Waiting", "value": number(sums["waiting"])},
         {"label": "Failed", "value": number(states.get("failed", 0))},
-        {"label": "Least loss", "value": f"{min(losses):.4g}" if losses else "", "missing": "none yet"},
+        {"label": "Least loss", "value": f"{min(losses):.4g}" if losses else "", "missing": no_loss},
         {"label": "GPU time", "value": number(sum(one["gpu_hours"] for one in jobs), 1), "unit": "GPU-h"},
     ]
 
 
+def _is_over(row: ArrayDetail) -> bool:
+    return all(state in _ENDED for state in row["states"])
+
+
 def _act(request: HttpRequest, array: str) -> HttpResponseBase:
-    before = array_detail(request.user, array_jobs(request.user, array))
+    before = array_detail(request.user, array_jobs(request.user, array), reads_files=False)
     ports = live_ports()
     try:
         if request.POST.get("do") == "retry":

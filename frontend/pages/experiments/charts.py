@@ -6,7 +6,7 @@ from typing import Any
 
 from frontend.components.charts import Chart, Json, LegendEntry, layout, line, plain, token
 from frontend.components.formats import counted, number, significant
-from frontend.pages.experiments.words import best_of, is_given_up, loss_of, value_text, values_words
+from frontend.pages.experiments.words import best_of, is_given_up, loss_of, may_report, value_text, values_words
 from scheduler.core.spec.search_space import Parameter, read_space
 from scheduler.selectors.jobs.experiment_rows import ConfigurationRow, ExperimentDetail
 
@@ -31,12 +31,13 @@ def curves_chart(experiment: ExperimentDetail) -> Chart:
     last = max((one["curve"][-1][0] for one in shown), default=1)
     if shown and target is not None:
         traces.append(line("target", [0, last], [target, target], color="text", width=1.5, dash="dash"))
+    yet = " yet" if may_report(experiment) else ""
     given_up = sum(is_given_up(one) for one in members)
     told = f", {given_up} of {len(members)} are given up" if target is not None else ""
     title = (
         f"Configuration {best['number']} leads with {significant(best['loss'])}{told}"
         if best
-        else "No configuration has a curve yet"
+        else f"No configuration has a curve{yet}"
     )
     rest = f"; the best {_MOST_CURVES} of {len(members)}" if len(members) > len(shown) else ""
     return Chart(
@@ -55,7 +56,9 @@ def curves_chart(experiment: ExperimentDetail) -> Chart:
         }
         if shown
         else None,
-        empty="Losses appear here once jobs report them.",
+        empty="Losses appear here once jobs report them."
+        if yet
+        else "Curves are drawn of what jobs report as they run.",
         legend=_legend() if target is not None else _legend()[:2],
         table_head=("Configuration", "Steps", "Loss", "Least"),
         table_rows=[
@@ -94,7 +97,7 @@ def parallel_chart(experiment: ExperimentDetail) -> Chart:
     space: dict[str, Json] = {one.name: _axis(one) for one in read_space(experiment["space"])}
     axes = list(space)[:_MOST_AXES]
     members = [one for one in experiment["members"] if one["loss"] is not None and set(axes) <= set(one["values"])]
-    best = best_of(members)
+    best, yet = best_of(members), " yet" if may_report(experiment) else ""
     losses = [loss_of(one) for one in members]
     low, high = (min(losses), max(losses)) if losses else (0.0, 1.0)
     traces = []
@@ -131,11 +134,11 @@ def parallel_chart(experiment: ExperimentDetail) -> Chart:
     figure["margin"] |= {"t": 40, "b": 12, "r": _LOSS_PX}  # right of the last axis stand its losses
     return Chart(
         id="parallel",
-        title=f"The best so far has {_few(best['values'])}" if best else "Nothing to compare yet",
-        sub="One line a configuration through its values to the loss it reported last"
+        title=f"The best so far has {_few(best['values'])}" if best else f"Nothing to compare{yet}",
+        sub="One line a configuration through its values to its newest loss"
         + ("; dotted lines were given up" if experiment["target_loss"] is not None else ""),
         figure={"data": traces, "layout": figure} if traces else None,
-        empty="Lines appear once configurations report a loss.",
+        empty="Lines appear once configurations have a loss." if yet else "No configuration has a loss.",
         legend=_legend()[: 2 if experiment["target_loss"] is None else 3],
         table_head=("Configuration", *axes, "Loss"),
         table_rows=[

@@ -14,6 +14,7 @@ from frontend.components.viewer import now_utc
 from frontend.pages.experiments.arrays import array_lines
 from frontend.pages.experiments.charts import curves_chart, parallel_chart
 from frontend.pages.experiments.forms import NUMBERS, body_from, field_errors, first_fields
+from frontend.pages.experiments.losses import losses_words
 from frontend.pages.experiments.sorting import SortHead, sorted_rows
 from frontend.pages.experiments.words import (
     SearchVerdict,
@@ -21,6 +22,7 @@ from frontend.pages.experiments.words import (
     finding,
     goal,
     is_given_up,
+    may_report,
     value_text,
     values_words,
     verdict_of,
@@ -139,7 +141,9 @@ def experiment_page(request: HttpRequest, experiment: str) -> HttpResponseBase:
             for one in shown.rows
         ],
         "heads": shown.heads,
-        "told": sum(one["loss"] is not None for one in members),
+        "losses": losses_words(
+            row["members"], unread=row["unread"], is_over=not may_report(row), is_search=row["target_loss"] is not None
+        ),
         "is_search": row["target_loss"] is not None,
         "charts": [curves_chart(row), parallel_chart(row)],
         "is_running": found.state == ExperimentState.RUNNING,
@@ -165,18 +169,18 @@ def _heads(names: Sequence[str], numeric: Collection[str], *, is_search: bool) -
 
 def _tiles(row: ExperimentDetail) -> list[dict[str, str]]:
     members = row["members"]
-    best = best_of(members)
+    best, no_loss = best_of(members), "none yet" if may_report(row) else "none"
     ended = sum(is_given_up(one) for one in members)
     promising = sum(one["promise"] == "promising" for one in members)
     total_steps, target = row["total_steps"], row["target_loss"]
     if total_steps is None or target is None:
-        return _tiles_of_all(row, best)
+        return _tiles_of_all(row, best, no_loss)
     saved = sum(total_steps - (one["step"] or 0) for one in members if is_given_up(one))
     return [
         {
             "label": "Best loss",
             "value": significant(best["loss"]) if best else "",
-            "missing": "none yet",
+            "missing": no_loss,
             "delta": f"target {significant(target)}",
         },
         {"label": "Submitted", "value": number(len(members)), "unit": f"of {number(row['configurations'])}"},
@@ -186,11 +190,11 @@ def _tiles(row: ExperimentDetail) -> list[dict[str, str]]:
     ]
 
 
-def _tiles_of_all(row: ExperimentDetail, best: ConfigurationRow | None) -> list[dict[str, str]]:
+def _tiles_of_all(row: ExperimentDetail, best: ConfigurationRow | None, no_loss: str) -> list[dict[str, str]]:
     """Return the tiles of an experiment whose configurations all run to their end."""
     states = Counter(one["state"] for one in row["members"])
     return [
-        {"label": "Best loss", "value": significant(best["loss"]) if best else "", "missing": "none yet"},
+        {"label": "Best loss", "value": significant(best["loss"]) if best else "", "missing": no_loss},
         {"label": "Submitted", "value": number(len(row["members"])), "unit": f"of {number(row['configurations'])}"},
         {"label": "Completed", "value": number(states["completed"])},
         {"label": "Failed", "value": number(states["failed"])},

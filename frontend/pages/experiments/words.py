@@ -31,7 +31,7 @@ def value_text(value: object) -> str:
 
 
 def loss_of(one: ConfigurationRow) -> float:
-    """Return the loss of a configuration, infinity where it reported none."""
+    """Return the loss of a configuration, infinity where there is none."""
     return math.inf if one["loss"] is None else one["loss"]
 
 
@@ -41,11 +41,16 @@ def best_of(members: Sequence[ConfigurationRow]) -> ConfigurationRow | None:
     return min(known, key=lambda one: (loss_of(one), one["number"])) if known else None
 
 
+def may_report(experiment: ExperimentDetail) -> bool:
+    """Return whether a loss may still come: there are configurations to submit, or jobs that have not ended."""
+    return experiment["state"] == "running" or any(one["state"] not in TERMINAL for one in experiment["members"])
+
+
 def finding(experiment: ExperimentDetail) -> str:
     """Return what is known so far, one sentence."""
     best = best_of(experiment["members"])
     if best is None:
-        return f"No configuration of {experiment['name']} has reported a loss yet"
+        return f"No configuration of {experiment['name']} has a loss{' yet' if may_report(experiment) else ''}"
     if experiment["target_loss"] is None and experiment["state"] == "done":
         tried = counted(len(experiment["members"]), "configuration")
         return f"The best of {tried}: a loss of {significant(best['loss'])} with {values_words(best['values'])}"
@@ -83,7 +88,7 @@ def verdict_of(one: ConfigurationRow, experiment: ExperimentDetail) -> SearchVer
     target = significant(experiment["target_loss"])
     chance = f"{percent(one['chance'])} chance to reach {target}" if one["chance"] is not None else ""
     heads = f"Heads for {significant(one['heading_for'])}, {chance}." if chance else ""
-    if one["loss"] is not None and one["loss"] <= experiment["target_loss"]:
+    if one["loss"] is not None and not one["loss_source"] and one["loss"] <= experiment["target_loss"]:
         return SearchVerdict(
             word="Reached the target", tone="ok", icon="check", why=f"Loss {significant(one['loss'])}."
         )

@@ -16,6 +16,7 @@ from scheduler.core.model.lifecycle import HOLDING, TERMINAL, JobState
 from scheduler.models import Job
 from scheduler.selectors.cluster.rows import ServerRow
 from scheduler.selectors.cluster.servers import device_kinds, server_list
+from scheduler.selectors.files.scalars import Scalars, scalars_of
 from scheduler.selectors.files.survey import Survey, job_survey
 from scheduler.selectors.jobs.listing import job_detail, job_explain, job_series, job_timeline
 from scheduler.selectors.jobs.log_links import RunLink, run_links
@@ -122,6 +123,11 @@ class Subject:
     def files(self) -> tuple[Survey, str]:
         """Return its files, up to a limit, and why there are none."""
         return self.few_files if self.few_files[0].is_whole else self._survey(MOST_FILES)
+
+    @cached_property
+    def scalars(self) -> Scalars:
+        """Return the curves that it wrote into its files, as far as they are read."""
+        return scalars_of(self.job, self.files[0])
 
     @cached_property
     def run_links(self) -> list[RunLink]:

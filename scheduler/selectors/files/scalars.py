@@ -50,11 +50,31 @@ class _File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """One series of one run; ``run`` is the folder of its files."""
+    """One series of one run.
+
+    Attributes:
+        run: The folder of its files.
+        file: The path of the last of them.
+        changed_s: When one of them was written last, in seconds since 1970.
+    """
 
     run: str
     tag: str
     parts: list[Series]
+    file: str
+    changed_s: float
+
+    @property
+    def source(self) -> str:
+        """Return where it stands: ``loss in metrics.csv``."""
+        return f"{self.tag} in {self.file}"
+
+    @property
+    def last(self) -> tuple[float, float]:
+        """Return the newest step and its value."""
+        last = self.parts[-1].last
+        assert last is not None  # a series without a value makes no curve
+        return last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +86,14 @@ class Scalars:
         folder: Of the first of them.
         curves: By tag, then by run.
         notes: Sentences about files that are damaged or not read to their end yet.
+        is_whole: Whether all was read that there is now.
     """
 
     files: int
     folder: str
     curves: list[Curve]
     notes: list[str]
+    is_whole: bool
 
 
 class _Budget:
@@ -103,7 +125,9 @@ def scalars_of(job: Job, survey: Survey) -> Scalars:
     notes = [f"{len(found) - MOST_FILES} older files are not looked at."] if len(found) > MOST_FILES else []
     read: list[tuple[Seen, _File]] = []
     if not _one_at_a_time.acquire(timeout=LOOK_S):
-        return Scalars(files=len(found), folder="", curves=[], notes=["Other files are being read. Look again."])
+        return Scalars(
+            files=len(found), folder="", curves=[], notes=["Other files are being read. Look again."], is_whole=False
+        )
     try:
         budget = _Budget()
         for seen in chosen:
@@ -111,12 +135,12 @@ def scalars_of(job: Job, survey: Survey) -> Scalars:
                 read.append((seen, _read_on(job, seen, budget)))
             except NotFound as missing:
                 notes.append(str(missing))
-        curves = _curves(read)
+        curves, is_whole = _curves(read), not budget.is_spent
     finally:
         _one_at_a_time.release()
     notes += [note for seen, state in read if (note := _note(seen, state))]
     folder = path_shown(chosen[0].parts[:-1]) if chosen else ""
-    return Scalars(files=len(found), folder=folder, curves=curves, notes=notes)
+    return Scalars(files=len(found), folder=folder, curves=curves, notes=notes, is_whole=is_whole)
 
 
 def _curves(read: list[tuple[Seen, _File]]) -> list[Curve]:
@@ -124,12 +148,21 @@ def _curves(read: list[tuple[Seen, _File]]) -> list[Curve]:
 
     Returns copies: another look may read on while these are drawn.
     """
-    joined: dict[tuple[str, str], list[Series]] = {}
+    joined: dict[tuple[str, str], list[tuple[Seen, Series]]] = {}
     for seen, state in read:
         for tag, series in state.tags.by_name.items():
             if series.seen:
-                joined.setdefault((tag, path_shown(seen.parts[:-1])), []).append(series.copy())
-    return [Curve(run=run, tag=tag, parts=parts) for (tag, run), parts in sorted(joined.items())]
+                joined.setdefault((tag, path_shown(seen.parts[:-1])), []).append((seen, series.copy()))
+    return [
+        Curve(
+            run=run,
+            tag=tag,
+            parts=[series for _, series in parts],
+            file=path_shown(parts[-1][0].parts),
+            changed_s=max(seen.changed_s for seen, _ in parts),
+        )
+        for (tag, run), parts in sorted(joined.items(), key=lambda one: one[0])
+    ]
 
 
 def _note(seen: Seen, state: _File) -> str:

@@ -17,6 +17,9 @@ class ConfigurationRow(TypedDict):
     state: Annotated[str, "State of its job."]
     step: int | None
     loss: float | None
+    loss_source: Annotated[
+        str, "Of a loss that was not reported: its column and file, `loss in metrics.csv`; else empty."
+    ]
     weight: Annotated[float, "Share of GPU time beside the others."]
     promise: Annotated[str, one_of(["promising", "opportunistic", "poor"])]
     chance: Annotated[float | None, "Of reaching the target; null before the first look."]
@@ -39,7 +42,7 @@ class ExperimentRow(TypedDict):
     configurations: int
     submitted: Annotated[int, "Configurations submitted so far."]
     target_loss: Annotated[float | None, "null: all configurations run to their end."]
-    best_loss: float | None
+    best_loss: Annotated[float | None, "Of those that jobs reported; one experiment alone counts those in files too."]
     created_at: datetime
     ended_at: datetime | None
 
@@ -52,4 +55,5 @@ class ExperimentDetail(ExperimentRow):
     total_steps: int | None
     feedback_steps: int | None
     gpu_hours: Annotated[float, "Of all its jobs, leases that have ended."]
+    unread: Annotated[int, "Jobs whose files are not all read for a loss: ask again."]
     members: list[ConfigurationRow]

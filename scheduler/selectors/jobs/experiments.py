@@ -7,6 +7,7 @@ from django.db.models import Count, Min, QuerySet
 from scheduler.core.model.errors import NotFound
 from scheduler.models import Experiment
 from scheduler.models.queue import Role
+from scheduler.selectors.files.losses import losses_of
 from scheduler.selectors.jobs.experiment_rows import ConfigurationRow, ExperimentDetail, ExperimentRow
 from scheduler.selectors.visibility import Actor, access_of, role_in
 
@@ -53,9 +54,10 @@ def experiment_row(experiment: Experiment) -> ExperimentRow:
     }
 
 
-def experiment_detail(experiment: Experiment) -> ExperimentDetail:
-    """Return one experiment with its configurations."""
-    rows = experiment.configurations.select_related("job").defer("job__spec").order_by("number")
+def experiment_detail(experiment: Experiment, *, reads_files: bool = True) -> ExperimentDetail:
+    """Return one experiment with its configurations; ``reads_files`` as of ``losses_of``."""
+    rows = list(experiment.configurations.select_related("job").defer("job__spec").order_by("number"))
+    known = losses_of((one.job for one in rows), reads_files=reads_files)
     members: list[ConfigurationRow] = [
         {
             "number": one.number,
@@ -64,7 +66,8 @@ def experiment_detail(experiment: Experiment) -> ExperimentDetail:
             "job_number": one.job.number,
             "state": str(one.job.state),
             "step": one.job.step,
-            "loss": one.job.loss,
+            "loss": known.by_job[one.job_id].value,
+            "loss_source": known.by_job[one.job_id].source,
             "weight": one.job.weight,
             "promise": str(one.promise),
             "chance": one.chance,
@@ -86,5 +89,6 @@ def experiment_detail(experiment: Experiment) -> ExperimentDetail:
         "total_steps": experiment.total_steps,
         "feedback_steps": experiment.feedback_steps,
         "gpu_hours": sum(one.job.attained_gpu_s for one in rows) / 3_600,
+        "unread": known.unread,
         "members": members,
     }

@@ -1,5 +1,6 @@
 """What the pages of experiments say: the best so far, why each configuration is where it is, what was mistyped."""
 
+import html
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from scheduler.models.queue import Role
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.experiments import experiment_make
 from tests.support.rows.factories import AT, job_make, member_make, queue_make, server_make
+from tests.support.rows.files import file_write
 
 pytestmark = pytest.mark.django_db
 
@@ -87,6 +89,43 @@ def test_page_says_the_best_and_a_reason_for_every_configuration() -> None:
     assert ">1.5<" in text  # GPU-hours of three jobs
     figure = json.loads(text.split('id="parallel-figure" type="application/json">')[1].split("</script>")[0])
     assert len(figure["data"]) == 3
+
+
+@pytest.mark.parametrize(("state", "is_over"), [("running", False), ("done", True)])
+def test_yet_is_said_while_a_loss_may_still_come(state: str, *, is_over: bool) -> None:
+    """And how a job tells its loss, by three lines."""
+    queue = queue_make("vision")
+    owner = member_make(queue)
+    experiment = experiment_make(queue, owner, state=state, target_loss=None)
+    Configuration.objects.update(
+        job=job_make(queue, owner=owner, state=JobState.COMPLETED if is_over else JobState.QUEUED)
+    )
+
+    text = signed_in(owner).get(f"/experiments/{experiment.pk}").content.decode()
+
+    assert ("No configuration of search has a loss yet" in text) == (not is_over)
+    assert ("none with a loss yet" in text) == (not is_over)
+    assert ("none yet" in text) == (not is_over)
+    assert ("none yet" in signed_in(owner).get("/experiments").content.decode()) == (not is_over)
+    assert "run.report(loss=train_one_step())" in text
+
+
+def test_losses_of_files_rank_configurations_and_say_where_they_stand(settings: Any, tmp_path: Path) -> None:
+    """Best, order and tiles count them; a target is reached by reports alone."""
+    settings.SHARED_DIR = tmp_path / "shared"
+    experiment, owner = searched()
+    silent = job_make(experiment.queue, owner=owner, state=JobState.RUNNING)
+    Configuration.objects.filter(experiment=experiment, number=1).update(job=silent)
+    file_write(silent, "metrics.csv", b"step,loss\n1,0.5\n2,0.05\n")
+
+    text = signed_in(owner).get(f"/experiments/{experiment.pk}").content.decode().replace("\u00a0", " ")
+    row = signed_in(owner).get(f"/api/v1/experiments/{experiment.pk}").json()
+
+    assert "Best so far: a loss of 0.0500 with lr 0.01" in text
+    assert "1 loss read from the job's files: loss in metrics.csv." in html.unescape(text)
+    assert "The target is reached by what jobs report alone." in text
+    assert "Reached the target" not in text
+    assert (row["best_loss"], row["members"][0]["loss_source"]) == (0.05, "loss in metrics.csv")
 
 
 def test_only_owner_and_leads_may_cancel_and_others_get_no_button() -> None:

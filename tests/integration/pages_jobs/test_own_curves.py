@@ -58,6 +58,32 @@ def test_damaged_files_are_named_and_the_rest_is_drawn(world: World, monkeypatch
     assert "1 values are no finite numbers" in page.text
 
 
+def test_loss_of_a_file_is_the_loss_of_a_job_that_reports_none(world: World) -> None:
+    """It is drawn once, in its place, with where it was read."""
+    page = metrics_of(world, out=b'{"step": 1, "loss": 4.0, "lr": 0.1}\n{"step": 2, "loss": 2.0, "lr": 0.1}\n')
+
+    assert "Loss is" in page.text
+    assert "Loss by step, read from loss in out/metrics.jsonl" in page.text
+    assert "1 more scalar in 1 file" in page.text.replace("\u00a0", " ")
+    assert "loss is 2.00 at step 2" not in page.text
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        (JobState.RUNNING, "It appears once the job calls run.report(loss=...)"),
+        (JobState.COMPLETED, "It reported none and wrote none."),
+    ],
+)
+def test_job_without_a_loss_says_how_one_is_told(world: World, state: JobState, says: str) -> None:
+    """To the owner of the next one, once it has ended."""
+    job = job_in(world, state)
+    page = world.browser("viewer").open(f"/jobs/J-{job.number}/metrics")
+
+    assert says in page.text
+    assert "or writes a column loss into metrics.csv" in page.text
+
+
 def test_job_without_such_files_has_none(world: World) -> None:
     """And nothing is said of them."""
     assert "own-title" not in metrics_of(world).html

@@ -6,8 +6,11 @@ from frontend.components.charts import Chart
 from frontend.components.devices import GPUS
 from frontend.pages.jobs.charts.figures import ChartScene, frac_chart, loss_chart, memory_chart, rate_chart
 from frontend.pages.jobs.charts.progress import granted_bytes
+from frontend.pages.jobs.charts.shaping import points_of
 from frontend.pages.jobs.charts.timeline import gaps_of
 from frontend.pages.jobs.subject import Subject
+from scheduler.selectors.files.losses import HOW, loss_curve
+from scheduler.selectors.files.scalars import Curve
 
 
 def scene_of(subject: Subject) -> ChartScene:
@@ -16,15 +19,31 @@ def scene_of(subject: Subject) -> ChartScene:
 
 
 def loss_of(subject: Subject) -> Chart:
-    """Return the chart of the loss."""
+    """Return the chart of the loss: what the job reported, else what it wrote into its files."""
     pairs = [
         (step, loss)
         for step, loss in zip(subject.series["step"], subject.series["loss"], strict=True)
         if step is not None and loss is not None
     ]
+    written = loss_written(subject)
+    if written is not None:
+        steps, losses = points_of(written)
+        return loss_chart(steps, losses, scene_of(subject), source=written.source)
     new = [pair for index, pair in enumerate(pairs) if index == 0 or pair[0] != pairs[index - 1][0]]
-    empty = _empty(subject, "Loss appears when the job reports it.", "It reported no loss.")
+    empty = _empty(
+        subject,
+        f"It appears once the job {HOW}.",
+        f"It reported none and wrote none. The next one shows its loss if it {HOW}.",
+    )
     return loss_chart([step for step, _ in new], [loss for _, loss in new], scene_of(subject), empty=empty)
+
+
+def loss_written(subject: Subject) -> Curve | None:
+    """Return the loss in the files of a job that reported none; None where there is none, or a single value."""
+    if any(loss is not None for loss in subject.series["loss"]):
+        return None
+    curve = loss_curve(subject.scalars)
+    return curve if curve is not None and len(points_of(curve)[0]) > 1 else None
 
 
 def rate_of(subject: Subject) -> Chart:

@@ -42,8 +42,10 @@ class ChartScene:
     gaps: tuple[Gap, ...]
 
 
-def loss_chart(steps: Sequence[int], losses: Sequence[float], scene: ChartScene, *, empty: str) -> Chart:
-    """Return loss over steps, raw and smoothed, with what preemptions cost."""
+def loss_chart(
+    steps: Sequence[float], losses: Sequence[float], scene: ChartScene, *, empty: str = "", source: str = ""
+) -> Chart:
+    """Return loss over steps, raw and smoothed, with what preemptions cost; ``source`` says where it was read."""
     if len(losses) < 2:
         return Chart(id="loss", title="Loss", sub="Loss by step", figure=None, empty=empty)
     points = thin(len(losses))
@@ -72,7 +74,7 @@ def loss_chart(steps: Sequence[int], losses: Sequence[float], scene: ChartScene,
     return Chart(
         id="loss",
         title=_loss_finding(x, smooth),
-        sub="Loss by step, logarithmic" if log else "Loss by step",
+        sub=f"Loss by step{', logarithmic' if log else ''}{f', read from {source}' if source else ''}",
         figure=figure,
         legend=(LegendEntry(label="smoothed", token="accent", kind="line"),),  # noqa: S106  (a colour)
         table_head=("Step", "Loss", "Smoothed"),
@@ -81,7 +83,7 @@ def loss_chart(steps: Sequence[int], losses: Sequence[float], scene: ChartScene,
     )
 
 
-def _rows(x: Sequence[int], raw: Sequence[float], smooth: Sequence[float]) -> list[tuple[str, ...]]:
+def _rows(x: Sequence[float], raw: Sequence[float], smooth: Sequence[float]) -> list[tuple[str, ...]]:
     stride = max(1, len(x) // TABLE_ROWS)
     rows: list[tuple[str, ...]] = []
     for index in range((len(x) - 1) % stride, len(x), stride):
@@ -89,7 +91,7 @@ def _rows(x: Sequence[int], raw: Sequence[float], smooth: Sequence[float]) -> li
     return rows
 
 
-def _loss_finding(x: Sequence[int], smooth: Sequence[float]) -> str:
+def _loss_finding(x: Sequence[float], smooth: Sequence[float]) -> str:
     now = significant(smooth[-1])
     begin = max(0, math.floor(len(smooth) * 0.8) - 1)
     before, steps = smooth[begin], x[-1] - x[begin]
@@ -110,7 +112,7 @@ def _wall_axis(since: datetime, until: datetime, zone: tzinfo) -> Json:
     return {**axis, "nticks": 4 if axis["tickformat"].endswith("%S") else 7, "tickangle": 0}
 
 
-def _step_axis(most: int) -> Json:
+def _step_axis(most: float) -> Json:
     """Return an axis of steps from 0 with about six round values; it goes on beyond ``most`` for what still comes."""
     rough = max(1, most / 6)
     size = 10 ** math.floor(math.log10(rough))
@@ -131,7 +133,7 @@ def _log_axis(low: float, high: float) -> Json:
     return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:.6g}" for tick in ticks]}
 
 
-def _step_marks(scene: ChartScene, *, most: int) -> tuple[list[Json], list[Json]]:
+def _step_marks(scene: ChartScene, *, most: float) -> tuple[list[Json], list[Json]]:
     """Return a band over the steps that a gap made the job do twice, at least a hair wide, with its label."""
     shapes: list[Json] = []
     notes: list[Json] = []
@@ -150,7 +152,7 @@ def _band(begin: object, end: object, *, opacity: float) -> Json:
     return {**place, "fillcolor": token("warn"), "opacity": opacity, "line": {"width": 0}, "layer": "below"}
 
 
-def _band_note(words: str, begin: float, end: float, most: int) -> Json:
+def _band_note(words: str, begin: float, end: float, most: float) -> Json:
     """Return the label of a band, on the side of it that has room."""
     at, anchor, shift = (end, "left", 4) if end < most * 0.6 else (begin, "right", -4)
     return note(words, at, 1, color="warn", yref="paper", xanchor=anchor, yanchor="top", xshift=shift)

@@ -6,9 +6,10 @@ from itertools import groupby
 
 from frontend.components.charts import Chart, LegendEntry, layout, line
 from frontend.components.formats import counted, number, significant
-from frontend.pages.jobs.charts.shaping import broken, thin
+from frontend.pages.jobs.charts.curves import loss_written
+from frontend.pages.jobs.charts.shaping import broken, points_of, thin
 from frontend.pages.jobs.subject import Subject
-from scheduler.selectors.files.scalars import Curve, scalars_of
+from scheduler.selectors.files.scalars import Curve
 
 MOST_CHARTS = 24
 COLORS = ("accent", "q2", "q3", "q4", "q5", "q6")
@@ -31,21 +32,24 @@ class OwnCurves:
 
 
 def own_curves(subject: Subject) -> OwnCurves:
-    """Return the charts of what a job wrote by TensorBoard, as csv or as JSON lines."""
-    found = scalars_of(subject.job, subject.files[0])
-    by_tag = [(tag, list(curves)) for tag, curves in groupby(found.curves, key=lambda curve: curve.tag)]
+    """Return the charts of what a job wrote by TensorBoard, as csv or as JSON lines; its loss may be drawn above."""
+    found, drawn = subject.scalars, loss_written(subject)
+    grouped = [(tag, list(curves)) for tag, curves in groupby(found.curves, key=lambda curve: curve.tag)]
+    by_tag = [(tag, curves) for tag, curves in grouped if curves != [drawn]]
     notes = list(found.notes)
     if len(by_tag) > MOST_CHARTS:
         names = ", ".join(tag for tag, _ in by_tag[MOST_CHARTS : MOST_CHARTS + 5])
         notes.append(f"{number(len(by_tag) - MOST_CHARTS)} more are not drawn: {names} ...")
-    sentence = f"{counted(len(by_tag), 'scalar')} in {counted(found.files, 'file')}" if found.files else ""
+    word = "more scalar" if drawn else "scalar"
+    is_told = found.files and (by_tag or notes or not drawn)
+    sentence = f"{counted(len(by_tag), word)} in {counted(found.files, 'file')}" if is_told else ""
     charts = [_chart(index, tag, curves) for index, (tag, curves) in enumerate(by_tag[:MOST_CHARTS])]
     return OwnCurves(sentence=sentence, charts=charts, notes=notes)
 
 
 def _chart(index: int, tag: str, curves: Sequence[Curve]) -> Chart:
     shown = curves[: len(COLORS)]
-    points = [_points(curve) for curve in shown]
+    points = [points_of(curve) for curve in shown]
     newest = max(points, key=lambda one: one[0][-1])
     traces = [
         line(curve.run or tag, *broken(steps, values), color=color, width=1.5)
@@ -70,14 +74,3 @@ def _chart(index: int, tag: str, curves: Sequence[Curve]) -> Chart:
         table_rows=[(number(newest[0][i]), significant(newest[1][i])) for i in kept],
         height=HEIGHT,
     )
-
-
-def _points(curve: Curve) -> tuple[list[float], list[float]]:
-    steps: list[float] = []
-    values: list[float] = []
-    for part in curve.parts:
-        more_steps, more_values = part.points()
-        steps += more_steps
-        values += more_values
-    kept = thin(len(steps))
-    return [steps[i] for i in kept], [values[i] for i in kept]

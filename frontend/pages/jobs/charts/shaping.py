@@ -8,6 +8,7 @@ from statistics import median
 
 from frontend.components.charts import wall
 from frontend.components.formats import NBSP, number
+from scheduler.selectors.files.scalars import Curve
 
 MOST_POINTS = 500
 # Steps before and after one that tell how far apart samples usually are there.
@@ -20,6 +21,13 @@ def thin(count: int, *, most: int = MOST_POINTS) -> list[int]:
         return list(range(count))
     stride = math.ceil(count / most)
     return [index for index in range(count) if (count - 1 - index) % stride == 0]
+
+
+def points_of(curve: Curve) -> tuple[list[float], list[float]]:
+    """Return steps and values of a curve out of files, thinned."""
+    pairs = [pair for part in curve.parts for pair in zip(*part.points(), strict=True)]
+    kept = [pairs[index] for index in thin(len(pairs))]
+    return [step for step, _ in kept], [value for _, value in kept]
 
 
 def smoothing_weight(count: int) -> float:

@@ -10,6 +10,7 @@ from scheduler.core.model.errors import NotFound
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Job
 from scheduler.selectors.evidence import ANY_READER, wait_sentence
+from scheduler.selectors.files.losses import JobLoss, losses_of
 from scheduler.selectors.jobs.many.dependencies import array_newest
 from scheduler.selectors.rows import Moment, one_of
 from scheduler.selectors.times import iso
@@ -29,6 +30,9 @@ class ArrayJobRow(TypedDict):
     wait_sentence: Annotated[str, "Why it waits, in words."]
     step: int | None
     loss: float | None
+    loss_source: Annotated[
+        str, "Of a loss that was not reported: its column and file, `loss in metrics.csv`; else empty."
+    ]
     run_s: Annotated[float, "Run time of attempts that have ended, seconds."]
     gpu_hours: Annotated[float, "Of leases that have ended."]
     submitted_at: Moment
@@ -56,6 +60,7 @@ class ArrayDetail(ArrayRow):
     """An array."""
 
     jobs: list[ArrayJobRow]
+    unread: Annotated[int, "Jobs whose files are not all read for a loss: ask again."]
     actions: Annotated[list[ArrayAction], "What you may do with it now."]
 
 
@@ -95,12 +100,14 @@ def array_jobs(user: Actor, key: str) -> list[Job]:
     return found
 
 
-def array_detail(user: Actor, jobs: Sequence[Job]) -> ArrayDetail:
-    """Return an array of which ``array_jobs`` gave the jobs."""
+def array_detail(user: Actor, jobs: Sequence[Job], *, reads_files: bool = True) -> ArrayDetail:
+    """Return an array of which ``array_jobs`` gave the jobs; ``reads_files`` as of ``losses_of``."""
     first = arrays_visible(user).get(array_number=jobs[0].array_number)
+    known = losses_of(jobs, reads_files=reads_files)
     return {
         **_array_row(first, dict(sorted(Counter(str(job.state) for job in jobs).items()))),
-        "jobs": [_row(job) for job in jobs],
+        "jobs": [_row(job, known.by_job[job.pk]) for job in jobs],
+        "unread": known.unread,
         "actions": array_actions(user, jobs),
     }
 
@@ -132,7 +139,7 @@ def _array_row(first: Job, states: dict[str, int]) -> ArrayRow:
     }
 
 
-def _row(job: Job) -> ArrayJobRow:
+def _row(job: Job, loss: JobLoss) -> ArrayJobRow:
     return {
         "index": job.array_index or 0,
         "id": job.pk,
@@ -141,7 +148,8 @@ def _row(job: Job) -> ArrayJobRow:
         "state": str(job.state),
         "wait_sentence": wait_sentence(job, ANY_READER),
         "step": job.step,
-        "loss": job.loss,
+        "loss": loss.value,
+        "loss_source": loss.source,
         "run_s": job.executed_s,
         "gpu_hours": job.attained_gpu_s / 3_600,
         "submitted_at": iso(job.submitted_at),

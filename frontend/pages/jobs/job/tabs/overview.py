@@ -36,7 +36,7 @@ class OverviewTab(TypedDict):
     frac_percent: str
     ends: tuple[str, str, str]
     small_tiles: list[Tile]
-    loss_chart: Chart
+    loss_chart: Chart | None
     rate_chart: Chart
     timeline: Timeline
     receipts: list[Receipt]
@@ -62,7 +62,7 @@ def context(subject: Subject) -> OverviewTab:
         "frac_percent": "" if frac is None else f"{frac * 100:.2f}",
         "ends": ends_words(subject),
         "small_tiles": tiles(subject),
-        "loss_chart": loss_of(subject),
+        "loss_chart": None if plain else loss_of(subject),
         "rate_chart": rate_of(subject),
         "timeline": timeline_of(subject),
         "receipts": receipts_of(subject),
