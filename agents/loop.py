@@ -27,7 +27,7 @@ from agents.environments.keeper import BuildSettings, Keeper
 from agents.environments.store import EnvironmentStore
 from agents.environments.uv import base_packages, base_pins, settings_of, tag_of, uv_path
 from agents.executor import Executor
-from agents.files.job_removal import named_directories_remove
+from agents.files.job_removal import named_directories_remove, named_files_remove
 from agents.files.journal import journal_rotate
 from agents.files.scratch import scratch_left, scratch_remove, scratch_root
 from agents.files.server_files import AttemptFiles
@@ -322,6 +322,7 @@ class AgentLoop:
         if not self.executor.core.book.is_in_transition:
             shared, live = str(self._config.shared_dir), self.executor.core.book.live_jobs
             self._worker.ask(partial(named_directories_remove, shared, spared=live, budget_s=REMOVAL_S), once="jobs")
+            self._worker.ask(partial(named_files_remove, shared, spared=live, budget_s=REMOVAL_S), once="files")
 
     def _supervisor(self, attempt_id: str) -> SpawnRequest:
         return supervisor_request(self._config, attempt_id, groups=self._groups, paths=self._job_paths)

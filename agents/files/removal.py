@@ -11,6 +11,11 @@ from agents.files.atomic import open_directory
 _numbers = itertools.count()
 
 
+def entry_remove(name: str, dir_fd: int, *, end_s: float) -> bool:
+    """Remove whatever has this name, of a link the link alone; answers as ``tree_remove``. Raises OSError."""
+    return _unlinked(name, dir_fd) or tree_remove(name, dir_fd, end_s=end_s)
+
+
 def tree_remove(name: str, dir_fd: int, *, end_s: float) -> bool:
     """Remove a directory; return False when it cannot be removed, or not by ``end_s`` of the monotonic clock.
 

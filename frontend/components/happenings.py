@@ -264,6 +264,7 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
         if row["reason"] == "age"
         else f"{row['actor']} removed the files of {SUBJECT}.",
     ),
+    "files_removal": lambda row: ("mute", "trash-2", f"{row['actor']} deleted files of {SUBJECT}."),
     "report_rejected": lambda row: ("warn", "triangle-alert", f"sent a report that was refused: {row['reason']}."),
     "server_size": servers.server_size_words,
     "report_unusable": lambda row: (

@@ -28,6 +28,8 @@ from scheduler.core.spec.limits import PRIORITY
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job
 from scheduler.ports import live_ports
+from scheduler.selectors.files.archive import MOST_PATHS
+from scheduler.selectors.files.names import MOST_PATH
 from scheduler.selectors.jobs.listing import JobFilters, job_detail, job_list, job_row
 from scheduler.selectors.jobs.reason_rows import CheckRow, DryRun, JobPreview
 from scheduler.selectors.visibility import require_job
@@ -244,15 +246,33 @@ class JobKeep(_JobAction):
         return self.act(request, job, partial(job_keep, until=until, days=body.get("days")), body)
 
 
+class DiscardBody(Body):
+    """What of the directory goes."""
+
+    paths = serializers.ListField(
+        child=serializers.CharField(max_length=MOST_PATH),
+        required=False,
+        max_length=MOST_PATHS,
+        help_text="Files and folders, as the list of its files shows them; the whole directory when absent.",
+    )
+
+    def validate_paths(self, paths: list[str]) -> list[str]:
+        """Want one at least: an empty list is no wish for all."""
+        if not paths:
+            raise serializers.ValidationError("Name a file, or leave paths out for the whole directory.")
+        return paths
+
+
 class JobDiscard(_JobAction):
     """Free the space that an ended job takes."""
 
     @extend_schema(
-        operation_id="job_discard", summary="Remove a job's directory", request=None, responses={200: JobDocument}
+        operation_id="job_discard", summary="Remove a job's files", request=DiscardBody, responses={200: JobDocument}
     )
     def post(self, request: Request, job: str) -> Response:
-        """Remove the directory of a job that has ended, for good; a server does it within a minute or so."""
-        return self.act(request, job, job_discard)
+        """Remove the directory of a job that has ended, or files in it, for good; a server does it within a minute."""
+        body = read_body(request, DiscardBody)
+        return self.act(request, job, partial(job_discard, paths=body.get("paths", ())), body or None)
 
 
 class PriorityBody(Body):

@@ -28,6 +28,7 @@ KINDS = {
     "kept_files": "how long files are kept",
     "directory_kept": "how long a job's files are kept",
     "directory_removal": "the removal of a job's files",
+    "files_removal": "the removal of files of a job",
     "queue": "a queue",
     "membership": "a member",
     "settings": "the settings",

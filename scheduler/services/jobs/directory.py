@@ -1,21 +1,26 @@
-"""Keeps a job's directory longer than its queue does, or asks for its removal and names it to the agents, which do it.
+"""Keeps a job's directory longer than its queue does, or has it or files in it removed by the agents.
 
 The control plane has no rights in the directories of jobs. It names one by a file of its own in the shared directory;
 ``services/retention/directories.py`` sees when it is gone. Only jobs that have ended are ever named.
 """
 
 import contextlib
+import json
+import logging
+import os
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
 from django.conf import settings
 from django.db import transaction
 
-from agents.protocol.shared_dir import REMOVALS_DIR
+from agents.protocol.shared_dir import FILE_REMOVALS_DIR, JOBS_DIR, REMOVALS_DIR
 from scheduler.core.model.errors import Conflict
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Job
 from scheduler.selectors.directories import KEPT_AHEAD, directory_kept_until, has_later_day, queue_keeps_until
+from scheduler.selectors.files.chosen import Chosen, files_chosen
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor
 from scheduler.services.inputs import Problems
@@ -23,7 +28,10 @@ from scheduler.services.jobs.cancel_suspend_resume import job_locked
 from scheduler.services.jobs.state import job_event
 from scheduler.services.permission import actor_name
 
+log = logging.getLogger(__name__)
+
 MORE_DAYS = 30  # unless the user says how many
+TOLD_PATHS = 10  # in the event of a removal
 
 
 def job_keep(
@@ -117,22 +125,61 @@ def _refuse_without_directory(job: Job) -> None:
         raise Conflict(f"J-{job.number} has no directory: it never started.")
 
 
-def job_discard(*, actor: Actor, job: Job, at: datetime) -> Job:
-    """Have the directory of an ended job removed; once more changes nothing.
+def job_discard(*, actor: Actor, job: Job, at: datetime, paths: Collection[str] = ()) -> Job:
+    """Have the directory of an ended job removed, or some files and folders in it; once more changes nothing.
+
+    Args:
+        paths: As the list of its files shows them; none for the whole directory with its HOME.
 
     Raises:
-        NotFound: ``actor`` may not see it.
+        NotFound: ``actor`` may not see it, or a path is not there or is a link.
         NotAllowed: ``actor`` is neither its owner nor a lead of its queue.
         Conflict: It has not ended, or never had a directory.
     """
+    chosen = files_chosen(job, paths) if paths else None
     with transaction.atomic():
         job = job_locked(actor, job)
         if JobState(job.state) not in TERMINAL:
             raise Conflict(f"J-{job.number} is {job.state}: what it needs is not removed. Cancel it first.")
         _refuse_without_directory(job)
-        if job.directory_removal_at is None:
+        if chosen is not None and () not in chosen.paths:
+            _files_ask(job, chosen, actor=actor_name(actor), at=at)
+        elif job.directory_removal_at is None:
             directory_ask(job, actor=actor_name(actor), reason="discard", at=at)
     return job
+
+
+def _files_ask(job: Job, chosen: Chosen, *, actor: str, at: datetime) -> None:
+    """Record that some files of an ended job are to go; its event also ends the time to take a cancel back."""
+    shown = chosen.shown
+    names = ", ".join(shown[:TOLD_PATHS]) + (f" and {len(shown) - TOLD_PATHS} more" if len(shown) > TOLD_PATHS else "")
+    event = job_event(
+        job=job,
+        kind="files_removal",
+        at=at,
+        actor=actor,
+        reason="discard",
+        data={"paths": names, "files": chosen.files, "size_bytes": chosen.num_bytes},
+    )
+    transaction.on_commit(lambda: _files_name(f"{job.pk}.{event.number}", chosen))
+
+
+def _files_name(name: str, chosen: Chosen) -> None:
+    """Name files to the agents, for their user alone to read: names of files are the job's."""
+    shared = Path(settings.SHARED_DIR)
+    folder, temporary = shared / FILE_REMOVALS_DIR, shared / FILE_REMOVALS_DIR / f".{name}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with open(descriptor, "w", encoding="ascii") as file:  # names that are no text are escaped
+            json.dump({"paths": chosen.paths, "size_bytes": chosen.num_bytes}, file)
+        if os.geteuid() == 0:  # agents may have a user of their own, which owns what they made
+            owner = (shared / JOBS_DIR).stat().st_uid
+            os.chown(folder, owner, -1)
+            os.chown(temporary, owner, -1)
+        temporary.rename(folder / name)
+    except OSError as error:
+        log.warning("files_removal_not_named", extra={"request": name, "error": str(error)})
 
 
 def directory_ask(job: Job, *, actor: str, reason: str, at: datetime) -> None:

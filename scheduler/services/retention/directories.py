@@ -6,6 +6,7 @@ Agents remove them (``services/jobs/directory.py``); one is gone when nothing of
 """
 
 import contextlib
+import json
 import os
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -13,12 +14,16 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Sum
+from django.db.models import F, Sum
+from django.db.models.functions import Greatest
 
-from agents.protocol.shared_dir import GONE, JOBS_DIR, REMOVALS_DIR
+from agents.protocol.shared_dir import FILE_REMOVALS_DIR, GONE, JOBS_DIR, REMOVALS_DIR
+from scheduler.core.model.errors import NotFound
 from scheduler.models import Job, Queue
 from scheduler.models.job import ENDED
 from scheduler.selectors.directories import KEPT_AT_LEAST, too_old
+from scheduler.selectors.files.chosen import is_there
+from scheduler.selectors.files.opening import JobFiles, job_files
 from scheduler.selectors.queues.stored import beyond_limits, kept_directories
 from scheduler.services.jobs.directory import directory_ask, directory_name
 from scheduler.services.retention.policy import Kept
@@ -29,7 +34,7 @@ LOOKED_AT = 1_000
 
 def directories_chunk_remove(kept: Kept, *, at: datetime) -> int:
     """Ask for the oldest directories beyond what a queue keeps, or note which are gone; return how many."""
-    return _ask(kept, at=at) or _note_gone(at)
+    return _ask(kept, at=at) or _note_gone(at) or _note_files_gone()
 
 
 @transaction.atomic
@@ -64,6 +69,45 @@ def _note_gone(at: datetime) -> int:
         with contextlib.suppress(OSError):
             os.unlink(Path(settings.SHARED_DIR) / REMOVALS_DIR / job_id)
     return len(gone)
+
+
+def _note_files_gone() -> int:
+    """Take back requests of which no file is left; the bytes are the job's no more. Return how many."""
+    folder = Path(settings.SHARED_DIR) / FILE_REMOVALS_DIR
+    try:
+        names = sorted(name for name in os.listdir(folder) if not name.startswith("."))[:LOOKED_AT]
+    except OSError:
+        return 0
+    jobs = Job.objects.defer("spec").in_bulk({name.partition(".")[0] for name in names})
+    done = 0
+    for name in names:
+        job = jobs.get(name.partition(".")[0])
+        if job is not None and job.directory_removal_at is None:
+            left = _files_left(job, folder / name)
+            if left is None:
+                continue
+            Job.objects.filter(pk=job.pk).update(directory_bytes=Greatest(0, F("directory_bytes") - left))
+        with contextlib.suppress(OSError):
+            os.unlink(folder / name)
+            done += 1
+    return done
+
+
+def _files_left(job: Job, request: Path) -> int | None:
+    """Return how many bytes a request has freed; None while a file of it is there, or where that cannot be seen."""
+    try:
+        asked = json.loads(request.read_bytes())
+        with job_files(job) as files:
+            return None if any(_is_left(files, tuple(parts)) for parts in asked["paths"]) else int(asked["size_bytes"])
+    except (OSError, NotFound):
+        return None
+
+
+def _is_left(files: JobFiles, parts: tuple[str, ...]) -> bool:
+    try:
+        return is_there(files, parts)
+    except NotFound:
+        return False
 
 
 def _without_directory(job_ids: Iterable[str]) -> Iterator[str]:

@@ -1,11 +1,14 @@
 """The files tab: the tree by links alone, previews that run nothing, names of any kind, and honest words."""
 
+import json
 import os
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+from django.conf import settings
 
 from frontend.pages.jobs.files import tree
 from scheduler.core.model.lifecycle import JobState
@@ -89,6 +92,25 @@ def test_filter_lists_names_and_the_folders_that_hold_them(world: World, job: Jo
     }
     assert "No name here has “nothing” in it." in none.text
     assert none.having(id="files-match")[0]["value"] == "nothing"
+
+
+def test_chosen_files_are_deleted_after_a_question(
+    world: World, job: Job, django_capture_on_commit_callbacks: Any
+) -> None:
+    """It names them with their bytes; readers get no button, and without a tick nothing is asked."""
+    member, path = world.browser("member"), f"/jobs/J-{job.number}/discard"
+    asked = member.client_page(f"{path}?chosen=1&path=out&path=metrics.json")
+    nothing = member.client.get(f"{path}?chosen=1", follow=True).content.decode()
+    with django_capture_on_commit_callbacks(execute=True):
+        member.client.post(f"{path}?chosen=1&path=out&path=metrics.json")
+    request = next((Path(settings.SHARED_DIR) / "file-removals").iterdir())
+
+    assert "Delete 3 files of vit, 2.9 KiB?" in asked.text.replace("\u00a0", " ")
+    assert "metrics.json, out: what is deleted is gone for good." in asked.text
+    assert "Tick the files to delete." in nothing
+    assert json.loads(request.read_bytes())["paths"] == [["metrics.json"], ["out"]]
+    assert files_of(world, job, role="member").having(formaction=path)
+    assert not files_of(world, job, role="viewer").having(formaction=path)
 
 
 def test_two_previews_at_once_and_neighbours_of_a_picture(world: World, job: Job) -> None:

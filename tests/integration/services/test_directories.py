@@ -1,5 +1,7 @@
 """The directories of ended jobs: how long they are kept, what a limit removes, and which users may free the space."""
 
+import json
+import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from agents.files.job_removal import named_directories_remove
-from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
+from agents.files.job_removal import named_directories_remove, named_files_remove
+from scheduler.core.model.errors import Conflict, NotAllowed, NotFound, SpecInvalid
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Event, Job, Queue
 from scheduler.models.queue import Role
@@ -56,6 +58,7 @@ def clean_up(shared: Path, *, at: Any = LATER) -> None:
     for _ in range(2):
         old_rows_remove(at=at, go_on=lambda: True)
         named_directories_remove(str(shared), spared=(), budget_s=10.0)
+        named_files_remove(str(shared), spared=(), budget_s=10.0)
     old_rows_remove(at=at, go_on=lambda: True)
 
 
@@ -77,6 +80,61 @@ def test_directory_goes_when_its_queue_has_kept_it_long_enough(shared: Path, set
     assert not list((shared / "removals").iterdir())
 
 
+def test_owner_deletes_some_files_and_the_rest_stays(shared: Path) -> None:
+    """Owners and leads; an agent does it, the clean-up notes the bytes and takes the request back."""
+    queue = queue_make()
+    job, stranger = made(shared, queue), member_make(queue)
+    directory = shared / "jobs" / job.pk / "dir"
+    for name in ("a.txt", "b.txt", os.fsdecode(b"\xff")):
+        (directory / name).write_text("1234")
+    with pytest.raises(NotAllowed):
+        job_discard(actor=stranger, job=job, at=AT, paths=["a.txt"])
+    with pytest.raises(NotFound, match="'nowhere'"):
+        job_discard(actor=job.owner, job=job, at=AT, paths=["nowhere"])
+    job_discard(actor=job.owner, job=job, at=AT, paths=["out", "out/last", "a.txt", "%FF"])
+    clean_up(shared, at=AT + timedelta(hours=1))
+    job.refresh_from_db()
+
+    assert {path.name for path in directory.iterdir()} == {"b.txt"}
+    assert (job.directory_bytes, job.directory_removal_at) == (GB - 15, None)
+    assert list((shared / "file-removals").iterdir()) == []
+    assert Event.objects.get(kind="files_removal").data == {
+        "paths": "a.txt, out, %FF",
+        "files": 3,
+        "size_bytes": 15,
+    }
+
+
+def test_request_of_files_stays_until_an_agent_has_removed_them(shared: Path) -> None:
+    """One that runs the job leaves them; what it cannot see it does not note as gone."""
+    job = made(shared, queue_make())
+    job_discard(actor=job.owner, job=job, at=AT, paths=["out/last"])
+    named_files_remove(str(shared), spared={job.pk}, budget_s=10.0)
+    old_rows_remove(at=AT, go_on=lambda: True)
+
+    assert (shared / "jobs" / job.pk / "dir" / "out" / "last").exists()
+    assert len(list((shared / "file-removals").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    "paths", [[["..", "..", "canary"]], [["link", "canary"]], [["out", ""]], [[]], [["a/../../../canary"]], "x", None]
+)
+def test_no_path_of_a_request_leads_out_of_the_directory(shared: Path, paths: object) -> None:
+    """Whatever stands in it: no link is followed on the way, and of a link only itself goes."""
+    job = made(shared, queue_make())
+    (shared / "canary").write_text("not the job's")
+    directory = shared / "jobs" / job.pk / "dir"
+    (directory / "link").symlink_to(shared)
+    (directory / "own").symlink_to(shared / "canary")
+    (shared / "file-removals").mkdir()
+    (shared / "file-removals" / f"{job.pk}.1").write_text(json.dumps({"paths": paths}))
+    (shared / "file-removals" / f"{job.pk}.2").write_text(json.dumps({"paths": [["own"]]}))
+    named_files_remove(str(shared), spared=(), budget_s=10.0)
+
+    assert (shared / "canary").exists()
+    assert {path.name for path in directory.iterdir()} == {"link", "out"}
+
+
 @pytest.mark.parametrize("state", [state for state in JobState if state not in TERMINAL])
 def test_nothing_that_a_job_needs_is_removed(shared: Path, state: JobState) -> None:
     """Neither by age nor by a limit nor for its owner."""
@@ -85,8 +143,11 @@ def test_nothing_that_a_job_needs_is_removed(shared: Path, state: JobState) -> N
     clean_up(shared)
     with pytest.raises(Conflict, match="what it needs is not removed"):
         job_discard(actor=job.owner, job=job, at=LATER)
+    with pytest.raises(Conflict, match="what it needs is not removed"):
+        job_discard(actor=job.owner, job=job, at=LATER, paths=["out"])
 
     assert left(shared) == {job.pk}
+    assert (shared / "jobs" / job.pk / "dir" / "out" / "last").exists()
 
 
 def test_job_that_runs_on_a_server_keeps_its_directory_there(shared: Path) -> None:

@@ -75,6 +75,8 @@ def _words(row: EventRow) -> tuple[str, str, str]:
         return "info", "pencil", f"{row['actor']} changed {what}"
     if row["kind"] == "directory_removal":
         return "mute", "trash-2", _removal_words(row)
+    if row["kind"] == "files_removal":
+        return "mute", "trash-2", f"{row['actor']} had files of it deleted"
     if row["kind"] == "directory_kept":
         return "mute", "folder", f"{row['actor']} keeps its files {kept_longer(row)}"
     if row["kind"] == "trial":

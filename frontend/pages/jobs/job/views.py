@@ -10,6 +10,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from frontend.components.devices import DeviceWord
+from frontend.pages.jobs.files.removal import removal_asked
 from frontend.pages.jobs.head import Action, TimePhrase, actions, moment, place_words
 from frontend.pages.jobs.job.tabs import TABS, Tab, bar_of, parts_of
 from frontend.pages.jobs.logs.log_view import download_headers, whole
@@ -86,6 +87,8 @@ def job_frame(subject: Subject, tab: str) -> JobFrame:
 def job_action(request: HttpRequest, job: str, action: str) -> HttpResponse:
     """Cancel, suspend or resume a job. GET asks first, for browsers without scripts."""
     subject = subject_of(request, job)
+    if action == "discard" and {"path", "chosen"} & request.GET.keys():
+        return _files_discard(request, subject, request.GET.getlist("path"))
     if request.method == "POST":
         act(request, subject.job, action)
         return HttpResponseRedirect(subject.path)
@@ -94,6 +97,31 @@ def job_action(request: HttpRequest, job: str, action: str) -> HttpResponse:
         messages.error(request, f"{subject.job.name} is {subject.job.state}: nothing to {action}.")
         return HttpResponseRedirect(subject.path)
     return render(request, "jobs/confirm.html", {**job_frame(subject, "overview"), "asked": asked})
+
+
+def _files_discard(request: HttpRequest, subject: Subject, paths: list[str]) -> HttpResponse:
+    """Delete files that the address names; GET asks first."""
+    job, back = subject.job, HttpResponseRedirect(f"{subject.path}/files")
+    try:
+        if not paths:
+            messages.error(request, "Tick the files to delete.")
+        elif request.method == "POST":
+            job_discard(actor=request.user, job=job, at=live_ports().clock.now(), paths=paths)
+            messages.success(
+                request, f"Chosen files of {job.name} are being deleted. A server does it within a minute."
+            )
+        elif "discard" in subject.detail["actions"]:
+            asked = removal_asked(subject, paths)
+            return render(
+                request,
+                "jobs/confirm.html",
+                {**job_frame(subject, "overview"), "asked": asked, "back": f"{subject.path}/files"},
+            )
+        else:
+            messages.error(request, f"{job.name} is {job.state}: its files are not deleted.")
+    except (Conflict, NotAllowed, NotFound, JobChanged) as refused:
+        messages.error(request, str(refused))
+    return back
 
 
 @require_POST

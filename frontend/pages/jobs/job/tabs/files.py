@@ -33,6 +33,7 @@ class FilesTab(TypedDict):
     is_chosen: bool
     is_pair: bool
     is_whole: bool
+    may_delete: bool
     here: str
     match: str
     kept: list[tuple[str, str]]
@@ -68,6 +69,7 @@ def context(subject: Subject) -> FilesTab:
         "is_chosen": any(query.getlist("show")),
         "is_pair": len(previews) == MOST_SHOWN and len({bool(one.picture) for one in previews}) == 1,
         "is_whole": survey.is_whole,
+        "may_delete": "discard" in subject.detail["actions"],
         "here": view.here,
         "match": view.match,
         "kept": view.kept,

@@ -48,7 +48,7 @@
     }
   };
 
-  const address = (form) => `${form.getAttribute("action")}?${new URLSearchParams([...chosen.keys()].map((path) => ["path", path]))}`;
+  const address = (form, action = form.getAttribute("action")) => `${action}?${new URLSearchParams([...chosen.keys()].map((path) => ["path", path]))}`;
   const tell = () => {
     const form = document.getElementById("files-form"), foot = document.getElementById("files-foot");
     const all = [...chosen.values()], sum = (name) => all.reduce((total, one) => total + one[name], 0);
@@ -64,6 +64,12 @@
     foot.querySelector("[type=reset]").hidden = !all.length;
     const button = foot.querySelector("[type=submit]");
     button.disabled = isTooMuch;
+    const remove = foot.querySelector("[formaction]");
+    if (remove) {
+      remove.hidden = !all.length;
+      remove.disabled = isTooMuch;
+      remove.querySelector("span").textContent = `Delete ${Shell.number(all.length)}`;
+    }
     button.querySelector("span").textContent = all.length ? "Download zip" : button.dataset.all;
   };
   const show = () => {
@@ -189,7 +195,9 @@
   document.addEventListener("submit", (event) => {
     if (event.target.id !== "files-form") return;
     event.preventDefault();
-    download(chosen.size ? address(event.target) : event.target.getAttribute("action"));
+    const removes = event.submitter?.getAttribute("formaction");
+    if (removes) location.href = address(event.target, removes); // a page that asks
+    else download(chosen.size ? address(event.target) : event.target.getAttribute("action"));
   });
   document.addEventListener("reset", (event) => {
     if (event.target.id !== "files-form") return;

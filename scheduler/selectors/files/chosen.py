@@ -1,0 +1,59 @@
+"""Files and folders of a job that a user has chosen, for a zip or to be removed."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+
+from scheduler.models import Job
+from scheduler.selectors.files.archive import zip_choice
+from scheduler.selectors.files.names import path_shown
+from scheduler.selectors.files.opening import JobFiles, job_files
+from scheduler.selectors.files.survey import walk
+
+MOST_COUNTED = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What is chosen.
+
+    Attributes:
+        paths: The names of each file or folder, none of which lies in another one.
+        files, num_bytes: Of all that is in them.
+        is_whole: Whether all was counted; else they are the least that it may be.
+    """
+
+    paths: list[tuple[str, ...]]
+    files: int
+    num_bytes: int
+    is_whole: bool
+
+    @property
+    def shown(self) -> list[str]:
+        """Return the paths as text."""
+        return [path_shown(parts) for parts in self.paths]
+
+
+def files_chosen(job: Job, paths: Iterable[str]) -> Chosen:
+    """Return what these paths name, in order. Raises NotFound for one that is not there, and for a link."""
+    chosen, files, num_bytes, seen = zip_choice(job, paths), 0, 0, 0
+    with job_files(job) as opened:
+        for parts in chosen:
+            for one in islice(walk(opened, parts), MOST_COUNTED + 1 - seen):
+                seen += 1
+                if one.kind == "file":
+                    files, num_bytes = files + 1, num_bytes + one.status.st_size
+    return Chosen(paths=chosen, files=files, num_bytes=num_bytes, is_whole=seen <= MOST_COUNTED)
+
+
+def is_there(files: JobFiles, parts: tuple[str, ...]) -> bool:
+    """Return whether something has this path; a link counts as itself. Raises NotFound where its folder is gone."""
+    above = files.folder(parts[:-1])
+    try:
+        os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    finally:
+        os.close(above)
+    return True
