@@ -58,9 +58,11 @@ def environments_step(*, barred: Callable[[], Iterable[tuple[int, int]]], at: da
     Returns:
         The servers whose desired state changed by it.
     """
-    _failed_end(at=at)
+    is_wanted = ServerEnvironment.objects.filter(is_wanted=True).exists()
+    if is_wanted:
+        _failed_end(at=at)
     needed = Job.objects.exclude(environment=None).exclude(state__in=NEEDS_NONE)
-    if not needed.exists() and not ServerEnvironment.objects.filter(is_wanted=True).exists():
+    if not is_wanted and not needed.exists():
         return set()
     ServerEnvironment.objects.exclude(server__state__in=[ServerState.UP, ServerState.DRAINING]).delete()
     tell = _unwant(set(needed.values_list("environment", flat=True)))

@@ -44,9 +44,11 @@ def smoke_check(*, at: datetime) -> set[str]:
     running = Attempt.objects.filter(
         job__state=JobState.RUNNING, job__smoke_due=True, kind=AttemptKind.SMOKE, wanted="run", ended_at=None
     )
-    smoke_run_s = cluster_row().smoke_run_s
-    due = running.filter(started_at__lte=at - timedelta(seconds=smoke_run_s)).order_by("pk")
-    for attempt_id in due.values_list("pk", flat=True):
+    found = list(running.order_by("pk").values_list("pk", "started_at"))
+    smoke_run_s = cluster_row().smoke_run_s if found else 0.0
+    for attempt_id, started_at in found:
+        if started_at is None or at - started_at < timedelta(seconds=smoke_run_s):
+            continue
         try:
             tell |= set(attempt_ask(attempt_id, rule=EndCause.SMOKE_PASSED, at=at, data={"after_s": smoke_run_s}))
         except (JobChanged, InvalidTransition):

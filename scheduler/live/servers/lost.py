@@ -52,11 +52,13 @@ def lost_check(watch: ServerWatch, tell: Callable[[set[str]], None], *, at: date
             is_ours = watch.unapplied_lately(server_id, within_s=lost_after_s(), now_s=now_s)
             tell(server_lost(server_id, stamp=newest, silent_s=silent_s, at=at, is_ours=is_ours))
 
-    rows = Server.objects.filter(state__in=HEARD).order_by("number")
-    for_each(rows.values_list("pk", "report_epoch", "report_sequence"), look)
-    lost = Server.objects.filter(state=ServerState.LOST).order_by("number")
-    holding = lost.filter(Exists(_alone_on(OuterRef("pk"))) | Exists(_processes_on(OuterRef("pk"))))
-    for_each(holding.values_list("pk", flat=True), lambda server_id: tell(lost_finish(server_id, at=at)))
+    rows = Server.objects.filter(state__in=[*HEARD, ServerState.LOST]).order_by("number")
+    known = list(rows.values_list("pk", "report_epoch", "report_sequence", "state"))
+    for_each([row[:3] for row in known if row[3] in HEARD], look)
+    if lost := [pk for pk, *_, state in known if state == ServerState.LOST]:
+        holding = Server.objects.filter(Exists(_alone_on(OuterRef("pk"))) | Exists(_processes_on(OuterRef("pk"))))
+        finish = holding.filter(pk__in=lost).order_by("number").values_list("pk", flat=True)
+        for_each(finish, lambda server_id: tell(lost_finish(server_id, at=at)))
 
 
 @transaction.atomic

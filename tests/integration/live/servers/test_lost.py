@@ -13,6 +13,8 @@ from django.conf import settings as configured
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.failures import MACHINE
 from scheduler.live import engine as engine_module
+from scheduler.live.environments.wanted import environments_step
+from scheduler.live.observed.smoke import smoke_check
 from scheduler.live.reports.apply_report import report_apply
 from scheduler.live.servers.lost import lost_check, lost_finish, server_lost
 from scheduler.live.servers.watch import UNCONFIRMED_AFTER_S
@@ -63,6 +65,26 @@ def test_lost_servers_that_hold_nothing_cost_nothing(world: World, django_assert
     assert losses() == 3
     with django_assert_num_queries(2):
         lost_check(world.engine.watch, lambda _: None, at=world.clock.now(), now_s=world.clock.mono_s())
+
+
+def test_a_look_each_second_costs_a_cluster_with_nothing_due_one_statement_or_two(
+    world: World, django_assert_num_queries: Any
+) -> None:
+    """What is looked at each second asks first whether there is anything to look at."""
+    world.server("alpha", slots=1)
+    at, now_s = world.clock.now(), world.clock.mono_s()
+
+    with django_assert_num_queries(1):
+        lost_check(world.engine.watch, fail_if_told, at=at, now_s=now_s)
+    with django_assert_num_queries(1):
+        smoke_check(at=at)
+    with django_assert_num_queries(2):
+        environments_step(barred=tuple, at=at)
+
+
+def fail_if_told(server_ids: set[str]) -> None:
+    """No server is to be told anything."""
+    raise AssertionError(server_ids)
 
 
 def test_server_that_is_back_is_not_finished(world: World) -> None:
