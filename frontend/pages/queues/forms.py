@@ -1,5 +1,6 @@
 """Forms of the queue page: quota, limits, idle jobs and members. Services check the values; forms only read them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -188,6 +189,16 @@ class RequestForm(forms.Form):
         super().__init__(*args, **kwargs)
         for field in self.fields.values():
             field.widget.attrs["autocomplete"] = "off"
+
+
+class RefuseForm(forms.Form):
+    """Why a request is refused. Its ids keep it apart from the form of the quota on the same tab."""
+
+    reason = forms.CharField(min_length=REASON_CHARS[0], max_length=REASON_CHARS[1])
+
+    def __init__(self, data: Mapping[str, str] | None = None) -> None:
+        super().__init__(data, auto_id="refuse-%s")
+        self.fields["reason"].widget.attrs |= {"placeholder": "Why not", "autocomplete": "off"}
 
 
 class MemberForm(forms.Form):

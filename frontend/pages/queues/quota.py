@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponseRedirect
 from frontend.components.happenings import Happening, happenings
 from frontend.components.viewer import now_utc
 from frontend.pages.queues.consequences import consequences
-from frontend.pages.queues.forms import FilesForm, IdleForm, IsolationForm, LimitsForm, QuotaForm
+from frontend.pages.queues.forms import FilesForm, IdleForm, IsolationForm, LimitsForm, QuotaForm, RefuseForm
 from frontend.pages.queues.requests import asked_in, is_gpus
 from frontend.pages.queues.sent import Sent, SentContext
 from scheduler.core.model.errors import Conflict, SpecInvalid
@@ -64,6 +64,7 @@ class QuotaTab(TypedDict):
     idle_form: IdleForm
     isolation_form: IsolationForm
     files_form: FilesForm
+    refuse_form: RefuseForm
     stored: Stored
     asked: QuotaRequestRow | None
 
@@ -100,6 +101,7 @@ def quota_context(
         "isolation_form": sent.get("isolation_form")
         or IsolationForm(initial={"isolation": queue.isolation, "version": queue.version}),
         "files_form": sent.get("files_form") or FilesForm(initial=_files(queue)),
+        "refuse_form": sent.get("refuse_form") or RefuseForm(),
         "stored": queue_stored(queue),
         "asked": row,
     }

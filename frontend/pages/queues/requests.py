@@ -11,7 +11,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponseRedirect
 
 from frontend.components.viewer import now_utc
-from frontend.pages.queues.forms import RequestForm
+from frontend.pages.queues.forms import RefuseForm, RequestForm
 from frontend.pages.queues.sent import Sent, SentContext
 from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.models import Queue, QuotaRequest
@@ -111,13 +111,17 @@ def _sent(request: HttpRequest, queue: Queue, save: Callable[..., QuotaRequest],
 
 def request_refused(request: HttpRequest, queue: Queue) -> Sent:
     """Refuse a request."""
-    asked = _asked(request, queue)
+    asked, form = _asked(request, queue), RefuseForm(request.POST)
+    if not form.is_valid():
+        return Sent(status=422, context={"refuse_form": form})
     try:
-        quota_request_refuse(actor=request.user, request=asked, reason=request.POST.get("reason", ""), at=now_utc())
+        quota_request_refuse(actor=request.user, request=asked, reason=form.cleaned_data["reason"], at=now_utc())
         messages.success(request, f"The request of {asked.asked_by.username} is refused.")
-    except (SpecInvalid, Conflict) as error:
-        detail = error.errors[0].detail if isinstance(error, SpecInvalid) else str(error)
-        messages.error(request, f"Not refused: {detail}")
+    except SpecInvalid as error:
+        form.add_error("reason", error.errors[0].detail)
+        return Sent(status=422, context={"refuse_form": form})
+    except Conflict as error:
+        messages.error(request, f"Not refused: {error}")
     return Sent(to=_back(queue))
 
 

@@ -14,6 +14,7 @@ from frontend.pages.queues.forms import (
     LimitsForm,
     MemberForm,
     QuotaForm,
+    RefuseForm,
     RequestForm,
 )
 
@@ -25,6 +26,7 @@ class SentContext(TypedDict, total=False):
         form: A new queue.
         quota_form, limits_form, idle_form, isolation_form, files_form, member_form: As sent, with what is wrong.
         request_form: A request for quota, as sent, with what is wrong.
+        refuse_form: The refusal of a request, as sent, with what is wrong.
         taken: Quotas of sibling queues as typed, by queue.
         consequences: What the quota would do.
         conflict: Why it was not saved.
@@ -38,6 +40,7 @@ class SentContext(TypedDict, total=False):
     files_form: FilesForm
     member_form: MemberForm
     request_form: RequestForm
+    refuse_form: RefuseForm
     taken: dict[int, str]
     consequences: Consequences
     conflict: str

@@ -50,7 +50,7 @@ SENT_TO = {
     "files": "quota",
     "ask": "requests",
     "change": "requests",
-    "refuse": "requests",
+    "refuse": "quota",
     "withdraw": "requests",
     "carry": "requests",
     "member": "members",

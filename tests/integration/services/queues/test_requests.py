@@ -233,6 +233,38 @@ def test_from_form_to_grant_in_the_browser(client: Client) -> None:
     assert "ada granted mia&#x27;s request" in client.get("/queues/vision").content.decode()
 
 
+def test_answer_that_is_refused_says_why_at_its_form_and_keeps_what_was_typed(client: Client) -> None:
+    """No preview is asked for on its own then: its answer would replace what is wrong with the grant."""
+    queue = queue_make("vision", quota_gpus=4)
+    request = ask(member_make(queue, name="mia"), queue)
+    Queue.objects.filter(pk=queue.pk).update(quota_gpus=8)
+    client.force_login(user_make("ada", admin=True))
+    form = {"request": request.pk, "quota_gpus": "8", "weight": "1", "version": queue.version}
+
+    def post(body: dict[str, Any]) -> str:
+        answer = client.post("/queues/vision?tab=quota", {**form, **body})
+        assert answer.status_code == 422
+        return answer.content.decode()
+
+    for reason, field, detail in (
+        ("  ", "id_reason", "This field is required."),
+        ("for mia", "id_quota_gpus", "quota must be more than the present 8, not 8. Else refuse the request."),
+    ):
+        page = post({"do": "quota", "reason": reason})
+        place = page[page.index('class="field wrong"') :]
+        assert f'<label for="{field}">' in place[: place.index("</div>")]
+        assert detail in place[: place.index("</label>") + 900]
+        assert "data-ask-now" not in page
+        assert "Grant</button>" in page
+        assert f'value="{request.pk}"' in page
+    assert 'value="for mia"' in page
+
+    refusal = post({"do": "refuse", "reason": "no"})
+    assert 'id="refuse-reason_error"' in refusal
+    assert 'name="reason" value="no"' in refusal
+    assert QuotaRequest.objects.get().state == RequestState.OPEN
+
+
 def test_lead_carries_the_quota_of_the_preview_over(client: Client) -> None:
     """What the slider says is what the form of the request begins with."""
     queue = queue_make("vision", quota_gpus=4)

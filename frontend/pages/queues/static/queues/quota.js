@@ -50,6 +50,7 @@
     }
   };
 
+  document.querySelector(".error-list, .asked-refuse .wrong input")?.focus();
   slide.hidden = false;
   slide.addEventListener("input", () => { field.value = slide.value; });
   field.addEventListener("input", () => { slide.value = field.value; });
