@@ -66,11 +66,14 @@ def command_parser() -> Parser:
     verb.add_argument("--until", metavar="DATE", help="--ask: last day on which it is needed, such as 2030-11-30")
     verb.set_defaults(run=queues.quota)
 
-    verb = verbs.add_parser("quota-requests", parents=[shared], help="requests for quota, and their answers")
+    verb = verbs.add_parser(
+        "quota-requests", parents=[shared], help="requests for quota: change, answer or withdraw them"
+    )
     verb.add_argument("action", nargs="?", default="list", choices=queues.REQUEST_ACTIONS, help="what to do (list)")
-    verb.add_argument("number", nargs="?", type=whole_number, help="grant, refuse, withdraw: of the request")
-    verb.add_argument("--gpus", type=whole_number, help="grant: give this quota instead of what was asked for")
-    verb.add_argument("--reason", default="", help="grant, refuse: why")
+    verb.add_argument("number", nargs="?", type=whole_number, help="of the request; list needs none")
+    verb.add_argument("--gpus", type=whole_number, help="change: ask for this quota; grant: give it instead")
+    verb.add_argument("--until", metavar="DATE", help="change: last day on which it is needed, or none for no end")
+    verb.add_argument("--reason", default="", help="change, grant, refuse: why")
     verb.add_argument("--all", action="store_true", help="list: those that are answered as well")
     verb.set_defaults(run=queues.requests)
 

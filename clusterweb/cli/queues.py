@@ -9,7 +9,7 @@ from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError
 from clusterweb.client.rest import Json
 
-REQUEST_ACTIONS = ("list", "grant", "refuse", "withdraw")
+REQUEST_ACTIONS = ("list", "change", "grant", "refuse", "withdraw")
 
 
 def top(given: Namespace) -> int:
@@ -80,8 +80,10 @@ def _ask(given: Namespace, client: Client, gpus: int) -> int:
 
 
 def requests(given: Namespace) -> int:
-    """List requests for quota, or answer or withdraw one."""
+    """List requests for quota, or change, answer or withdraw one."""
     gpus, client = given.gpus, Client()
+    if given.until and given.action != "change":
+        raise CommandError("--until belongs to change: until when the quota is needed.")
     if given.action == "list":
         rows = client.get("quota-requests", state="" if given.all else "open")["results"]
         show(given, rows, _requests_table(rows))
@@ -89,13 +91,27 @@ def requests(given: Namespace) -> int:
     if given.number is None:
         raise CommandError(f"Name the request: clusterweb quota-requests {given.action} NUMBER.")
     body: dict[str, object] = {"reason": given.reason} if given.reason else {}
-    if given.action == "grant" and gpus is not None:
+    if given.action in ("change", "grant") and gpus is not None:
         body["quota_gpus"] = gpus
+    if given.action == "change":
+        return _change(given, client, body)
     if given.action == "refuse" and not given.reason:
         raise CommandError("A refusal needs --reason; the user who asked reads it.")
     row = client.post(f"quota-requests/{given.number}/{given.action}", json.dumps(body).encode())
     given_gpus = f": the quota of {row['queue']} is {row['given_gpus']}" if row["given_gpus"] is not None else ""
     show(given, row, f"Request {row['id']} is {row['state']}{given_gpus}.")
+    return 0
+
+
+def _change(given: Namespace, client: Client, body: dict[str, object]) -> int:
+    """Ask for something else in the place of an open request."""
+    if given.until:
+        body["until"] = None if given.until == "none" else given.until
+    if not body:
+        raise CommandError("Say what changes: --gpus, --until or --reason.")
+    row = client.post(f"quota-requests/{given.number}/change", json.dumps(body).encode())
+    until = f" until {row['until']}" if row["until"] else ""
+    show(given, row, f"Request {row['id']}, {row['quota_gpus']} for {row['queue']}{until}, replaces {given.number}.")
     return 0
 
 

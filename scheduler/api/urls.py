@@ -50,6 +50,7 @@ urlpatterns = [
     path("prices", costs.PriceList.as_view(), name="api-prices"),
     path("quota-requests", requests.QuotaRequests.as_view(), name="api-quota-requests"),
     path("quota-requests/<int:asked>", requests.QuotaRequestDetail.as_view(), name="api-quota-request"),
+    path("quota-requests/<int:asked>/change", requests.QuotaRequestChange.as_view(), name="api-quota-request-change"),
     path("quota-requests/<int:asked>/grant", requests.QuotaRequestGrant.as_view(), name="api-quota-request-grant"),
     path("quota-requests/<int:asked>/refuse", requests.QuotaRequestRefuse.as_view(), name="api-quota-request-refuse"),
     path(

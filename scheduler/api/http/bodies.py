@@ -12,12 +12,13 @@ from scheduler.services.inputs import REASON_CHARS, not_one_of
 class ReasonField(serializers.CharField):
     """Why an admin or a lead changes something; the audit list keeps it, so no such change goes without."""
 
-    def __init__(self, *, help_text: str = "Why; kept in the audit.") -> None:
+    def __init__(self, *, help_text: str = "Why; kept in the audit.", required: bool = True) -> None:
         least, most = REASON_CHARS
         right = f"Say in {least} to {most} characters why; it is kept in the audit list."
         super().__init__(
             min_length=least,
             max_length=most,
+            required=required,
             help_text=help_text,
             error_messages={
                 **dict.fromkeys(("required", "blank", "null"), f"reason is required. {right}"),

@@ -25,6 +25,7 @@ from scheduler.selectors.visibility import access_of, require_queue
 from scheduler.services.inputs import REASON_CHARS
 from scheduler.services.queues.quotas import QUOTA_FIELDS, Quota
 from scheduler.services.queues.requests import (
+    quota_request_change,
     quota_request_create,
     quota_request_grant,
     quota_request_refuse,
@@ -62,6 +63,18 @@ class GrantBody(Body):
     reason = serializers.CharField(
         max_length=REASON_CHARS[1], required=False, help_text="Kept with the change; the reason of the request without."
     )
+
+
+class ChangeBody(Body):
+    """What is asked for instead; what is left out stays."""
+
+    quota_gpus = serializers.IntegerField(
+        min_value=0, max_value=MOST_GPUS, required=False, help_text="The whole quota, more than the present one."
+    )
+    until = serializers.DateField(
+        allow_null=True, required=False, help_text="Last day (UTC) on which it is needed; null: for good."
+    )
+    reason = ReasonField(help_text="Why; all who see the queue can read it.", required=False)
 
 
 class RefuseBody(Body):
@@ -212,6 +225,33 @@ class QuotaRequestRefuse(_Answer):
             return quota_request_refuse(actor=request.user, request=found, reason=body["reason"], at=at)
 
         return self.end(request, asked, RefuseBody, act)
+
+
+class QuotaRequestChange(ApiView):
+    """Ask for something else."""
+
+    rules = {"POST": WRITE_JOBS}
+    repeatable = frozenset({"POST"})
+
+    @extend_schema(
+        operation_id="quota_request_change",
+        summary="Change a request for quota",
+        request=ChangeBody,
+        responses={201: QuotaRequestDocument},
+        examples=[OpenApiExample("Two more", {"quota_gpus": 14}, request_only=True)],
+    )
+    def post(self, request: Request, asked: int) -> Response:
+        """Put a new request in the place of an open one of your own, which is withdrawn; answers with the new one."""
+
+        def make() -> tuple[int, Json, str]:
+            found, body = require_request(request.user, asked), read_body(request, ChangeBody)
+            kept = {name: getattr(found, name) for name in ("quota_gpus", "until", "reason")}
+            made = quota_request_change(
+                actor=request.user, request=found, at=live_ports().clock.now(), **{**kept, **body}
+            )
+            return 201, _row(request, made), f"/api/v1/quota-requests/{made.pk}"
+
+        return once(request, request.data, make)
 
 
 class QuotaRequestWithdraw(_Answer):

@@ -48,9 +48,7 @@ def quota_request_create(
         with transaction.atomic():
             return _open(queue, asker, quota_gpus=quota_gpus, until=until, reason=reason, verb="ask", at=at)
     except IntegrityError:
-        raise Conflict(
-            f"You have an open request for {queue.name} already. Withdraw it first, or change it on its page."
-        ) from None
+        raise Conflict(f"You have an open request for {queue.name} already. Change it, or withdraw it first.") from None
 
 
 def quota_request_change(

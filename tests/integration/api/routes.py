@@ -124,6 +124,7 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "patch-api-queue": {"quota_gpus": 5, "reason": "more work"},
         "post-api-queue-forecast": {"quota_gpus": 5},
         "post-api-quota-requests": {"queue": "vision", "quota_gpus": 6, "reason": "deadline"},
+        "post-api-quota-request-change": {"quota_gpus": 7},
         "post-api-quota-request-grant": {},
         "post-api-quota-request-refuse": {"reason": "none left"},
         "patch-api-queue-limits": {"user_max_gpus": 2, "reason": "deadline"},

@@ -32,6 +32,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "POST queue preview": {**QUOTA, "do": "preview"},
     "POST queue quota grant": {**QUOTA, "request": ""},
     "POST queue ask": {"do": "ask", "ask-quota_gpus": "6", "ask-reason": "deadline"},
+    "POST queue change": {"do": "change", "request": "", "ask-quota_gpus": "7", "ask-reason": "deadline"},
     "POST queue refuse": {"do": "refuse", "request": "", "reason": "none left"},
     "POST queue withdraw": {"do": "withdraw", "request": ""},
     "POST queue limits": {

@@ -223,6 +223,12 @@ ROWS = (
         Way("POST queue refuse", does=302),
     ),
     Row(  # it is the member's
+        "change a request for quota",
+        OWNS,
+        Way("post-api-quota-request-change", does=201),
+        Way("POST queue change", does=302),
+    ),
+    Row(  # it is the member's
         "withdraw a request for quota",
         OWNS,
         Way("post-api-quota-request-withdraw"),

@@ -343,6 +343,25 @@ def test_quota_is_asked_for_and_granted(
     assert Queue.objects.get(pk=shop.vision.pk).quota_gpus == 5
 
 
+def test_request_for_quota_is_changed_and_withdrawn(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is not given stays; the new request has a number of its own."""
+    QuotaRequest.objects.all().delete()
+    assert main(["quota", "vision", "--ask", "6", "--until", "2999-01-31", "--reason", "deadline"]) == 0
+    first = QuotaRequest.objects.get().pk
+    capsys.readouterr()
+
+    assert main(["quota-requests", "change", str(first)]) == 2
+    assert main(["quota-requests", "withdraw", str(first), "--until", "none"]) == 2
+    assert main(["quota-requests", "change", str(first), "--gpus", "7"]) == 0
+    second = QuotaRequest.objects.get(state="open").pk
+    assert capsys.readouterr().out == f"Request {second}, 7 for vision until 2999-01-31, replaces {first}.\n"
+    assert main(["quota-requests", "change", str(second), "--until", "none", "--reason", "for good"]) == 0
+    third = QuotaRequest.objects.get(state="open")
+    assert (third.quota_gpus, third.until, third.reason) == (7, None, "for good")
+    assert main(["quota-requests", "withdraw", str(third.pk)]) == 0
+    assert not QuotaRequest.objects.filter(state="open").exists()
+
+
 def test_demand_on_servers_is_changed_beside_the_quota(shop: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both at once, each against the version that the other left."""
     sign_in(shop, "admin", monkeypatch)

@@ -92,7 +92,7 @@ def test_refused_inputs_name_their_field() -> None:
     with pytest.raises(SpecInvalid, match="more than the present 4"):
         ask(member, queue, quota_gpus=4)
     ask(member, queue)
-    with pytest.raises(Conflict, match="Withdraw it first"):
+    with pytest.raises(Conflict, match="withdraw it first"):
         ask(member, queue)
 
 
@@ -321,6 +321,32 @@ def test_answered_request_and_that_of_another_user_are_not_changed() -> None:
         quota_request_change(actor=member, **values)
 
     assert QuotaRequest.objects.get().quota_gpus == 8
+
+
+def test_rest_changes_an_open_request_as_the_page_does(client: Client) -> None:
+    """A new request with what was not sent as it was; the old one is withdrawn, and not changed again."""
+    queue = queue_make("vision", quota_gpus=4)
+    member = member_make(queue, name="mia")
+    mine = ask(member, queue, until=date(2999, 1, 31))
+
+    def change(body: object, pk: int = mine.pk) -> Any:
+        path = f"/api/v1/quota-requests/{pk}/change"
+        return client.post(path, json.dumps(body), content_type="application/json")
+
+    client.force_login(member)
+    too_few, odd = change({"quota_gpus": 3}), change({"until": "soon", "reason": "no"})
+    more = change({"quota_gpus": 9})
+    again = change({"quota_gpus": 10})
+    for_good = change({"until": None, "reason": "One more seed"}, int(more.json()["id"]))
+
+    assert (too_few.status_code, [error["pointer"] for error in too_few.json()["errors"]]) == (400, ["/quota_gpus"])
+    assert {error["pointer"] for error in odd.json()["errors"]} == {"/until", "/reason"}
+    assert (more.status_code, again.status_code, for_good.status_code) == (201, 409, 201)
+    assert more["Location"].endswith(f"/api/v1/quota-requests/{more.json()['id']}")
+    told = ("quota_gpus", "until", "reason", "state")
+    assert [more.json()[name] for name in told] == [9, "2999-01-31", "Paper deadline", "open"]
+    assert [for_good.json()[name] for name in told] == [9, None, "One more seed", "open"]
+    assert list(QuotaRequest.objects.order_by("pk").values_list("state", flat=True)) == ["withdrawn"] * 2 + ["open"]
 
 
 def test_rest_answers_a_request_and_tells_it(client: Client) -> None:
