@@ -16,6 +16,7 @@ from frontend.pages.queues.sent import Sent, SentContext
 from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.core.spec.units import format_duration
 from scheduler.models import Event, Queue, QuotaRequest
+from scheduler.selectors.cluster.servers import gpu_count
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.queues.requests import QuotaRequestRow, request_row
 from scheduler.selectors.queues.rows import SiblingRow
@@ -47,7 +48,8 @@ class QuotaTab(TypedDict):
     """The context of the tab.
 
     Keys:
-        scale_top: The end of the slider: what could be saved with all that the shown queues beside it have.
+        scale_top: The end of the slider: what could be saved with all that the shown queues beside it have; for users
+            who ask others for quota, and at the top of the tree, what the cluster has.
         left: What could be saved while the queues beside it keep theirs; None where no queue above sets a limit.
         slider: The quota in the form, as a number or as typed.
         asked: The open request that the form answers.
@@ -70,11 +72,18 @@ class QuotaTab(TypedDict):
 
 
 def quota_context(
-    user: Actor, queue: Queue, sent: SentContext, *, asked: QuotaRequest | None = None, typed_gpus: str = ""
+    user: Actor,
+    queue: Queue,
+    sent: SentContext,
+    *,
+    may_change: bool,
+    asked: QuotaRequest | None = None,
+    typed_gpus: str = "",
 ) -> QuotaTab:
     """Return what the tab shows.
 
     Args:
+        may_change: Whether the reader may save the quota; others ask for it.
         asked: The request that a link came with; its GPUs and reason stand in the form.
         typed_gpus: The quota that a link came with, as text.
     """
@@ -83,9 +92,11 @@ def quota_context(
     changes = events_joined(Event.objects.filter(queue=queue, kind__in=CHANGE_KINDS)).order_by("-id")
     siblings = queue_siblings(user, queue)
     left = _left(queue)
-    scale = max(2 * queue.quota_gpus, 8)
-    if left is not None:
+    if left is not None and may_change:
         scale = max(left + sum(row["quota_gpus"] for row in siblings), queue.quota_gpus, 1)
+    else:
+        cluster_gpus = gpu_count()
+        scale = cluster_gpus if cluster_gpus > queue.quota_gpus else max(2 * queue.quota_gpus, 8)
     form = sent.get("quota_form") or QuotaForm(initial=_shown(queue) | _proposed(row, typed_gpus))
     taken = sent.get("taken", {})
     return {

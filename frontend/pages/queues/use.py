@@ -74,7 +74,12 @@ def usage_context(user: Actor, queue: Queue, range_: Range, device: DeviceWord) 
         "cost_month": f"{month:%B %Y}",
         "taken": took,
         "taken_title": _taken_title(took, device),
-        "taken_tables": [("Queue", took["queues"]), ("Person", took["people"]), ("Job", took["jobs"])],
+        "taken_tables": [
+            ("Taken by queue", took["queues"]),
+            ("Taken by person", took["people"]),
+            ("Taken by job", took["jobs"]),
+            ("Job that lost", took["losers"]),
+        ],
     }
 
 

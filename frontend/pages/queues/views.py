@@ -138,7 +138,14 @@ def _show(request: HttpRequest, shown: Queue, tab: str, sent: Sent) -> HttpRespo
     elif tab == "quota":
         named = request.POST.get("request") or request.GET.get("request", "")
         asked = asked_in(request.user, shown, named)
-        context |= quota_context(request.user, shown, sent.context, asked=asked, typed_gpus=request.GET.get("gpus", ""))
+        context |= quota_context(
+            request.user,
+            shown,
+            sent.context,
+            may_change=detail["may_change_quota"],
+            asked=asked,
+            typed_gpus=request.GET.get("gpus", ""),
+        )
     elif tab == "requests":
         context |= requests_context(request.user, shown, sent.context, typed_gpus=request.GET.get("gpus", ""))
     elif tab == "members":

@@ -29,4 +29,6 @@ ForecastDocument = document_of(ForecastReport, "ForecastDocument")
 UsageDocument = document_of(UsageReport, "UsageDocument")
 LoansDocument = document_of(LoanReport, "LoansDocument")
 Taker = document_of(TakerRow, "Taker")
-TakenDocument = document_of(TakenReport, "TakenDocument", total=Taker, queues=Taker, people=Taker, jobs=Taker)
+TakenDocument = document_of(
+    TakenReport, "TakenDocument", total=Taker, queues=Taker, people=Taker, jobs=Taker, losers=Taker
+)

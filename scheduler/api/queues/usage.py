@@ -95,5 +95,5 @@ class Preemptions(_OfRange):
         responses={200: TakenDocument},
     )
     def get(self, request: Request, name: str) -> Response:
-        """Return preemptions and recalls of its jobs by queue, person and job, with the GPU-hours of work lost."""
+        """Return preemptions and recalls of its jobs by the queue, person and job that took the place, and by loser."""
         return Response(taken(request.user, require_queue(request.user, name), **self.range()))

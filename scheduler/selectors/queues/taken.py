@@ -1,4 +1,4 @@
-"""What took GPUs from the jobs of a queue: preemptions, recalls and lost work, by queue, person and job."""
+"""What took GPUs from the jobs of a queue, by queue, person and job, and which jobs lost: preemptions and lost work."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ NO_JOB = "no job"  # where a server left the pool, or the policy gave GPUs elsew
 
 
 class TakerRow(TypedDict):
-    """One queue, person or job that took GPUs."""
+    """One queue, person or job that took GPUs, or one job that lost them."""
 
     name: Annotated[str, '"another queue", "another person" or "another job" where you may not know.']
     preemptions: int
@@ -37,6 +37,7 @@ class TakenReport(TypedDict):
     queues: list[TakerRow]
     people: list[TakerRow]
     jobs: list[TakerRow]
+    losers: Annotated[list[TakerRow], "The jobs of the queue that were preempted."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +47,13 @@ class _Taken:
     queue: str
     person: str
     job: str
+    loser: str
     is_recall: bool
     lost_gpu_s: float
 
 
 def taken(user: Actor, queue: Queue, *, since: datetime, until: datetime) -> TakenReport:
-    """Return the preemptions of a queue's jobs that ended in the range, by what took the place, by one query."""
+    """Return the preemptions of a queue's jobs in the range, by what took the place and by what lost, by one query."""
     access = access_of(user)
     ended = Attempt.objects.filter(
         job__queue_id__in=list(names_below(queue)), ended_at__gte=since, ended_at__lt=until
@@ -60,6 +62,8 @@ def taken(user: Actor, queue: Queue, *, since: datetime, until: datetime) -> Tak
         "preempt_rule",
         "lost_s",
         "num_gpus",
+        "job__name",
+        "job__number",
         "preempted_by__queue_id",
         "preempted_by__queue__name",
         "preempted_by__owner__username",
@@ -67,13 +71,14 @@ def taken(user: Actor, queue: Queue, *, since: datetime, until: datetime) -> Tak
         "preempted_by__number",
     )
     found = []
-    for rule, lost_s, num_gpus, queue_pk, name, owner, job, number in ended.values_list(*columns):
+    for rule, lost_s, num_gpus, lost_by, lost_number, queue_pk, name, owner, job, number in ended.values_list(*columns):
         is_seen = access.sees(queue_pk)
         found.append(
             _Taken(
                 queue=NO_JOB if queue_pk is None else name if is_seen else ANOTHER_QUEUE,
                 person=NO_JOB if queue_pk is None else owner if is_seen else ANOTHER_PERSON,
                 job=NO_JOB if queue_pk is None else f"{job} J-{number}" if is_seen else ANOTHER_JOB,
+                loser=f"{lost_by} J-{lost_number}",
                 is_recall=rule == PreemptRule.QUOTA_RECLAIM,
                 lost_gpu_s=(lost_s or 0.0) * num_gpus,
             )
@@ -86,6 +91,7 @@ def taken(user: Actor, queue: Queue, *, since: datetime, until: datetime) -> Tak
         "queues": _by((one.queue, one) for one in found),
         "people": _by((one.person, one) for one in found),
         "jobs": _by((one.job, one) for one in found),
+        "losers": _by((one.loser, one) for one in found),
     }
 
 

@@ -13,14 +13,15 @@ pytestmark = pytest.mark.django_db
 SINCE, UNTIL = AT - timedelta(hours=1), AT + timedelta(hours=1)
 
 
-def preempt(victim: Queue, by: Job | None, *, rule: str, lost_s: float, gpus: int = 2) -> None:
-    """Let one job of a queue have been preempted."""
+def preempt(victim: Queue, by: Job | None, *, rule: str, lost_s: float, gpus: int = 2) -> Job:
+    """Let one job of a queue have been preempted, and return it."""
     job = job_make(victim, state=JobState.QUEUED, num_gpus=gpus)
     attempt = attempt_make(job)
     Attempt.objects.filter(pk=attempt.pk).update(
         state="ended", end_cause=EndCause.PREEMPTED, ended_at=AT, preempt_rule=rule, preempted_by=by, lost_s=lost_s,
         num_gpus=gpus,
     )  # fmt: skip
+    return job
 
 
 def test_takers_are_those_that_cost_most_first() -> None:
@@ -28,7 +29,7 @@ def test_takers_are_those_that_cost_most_first() -> None:
     vision, speech = queue_make("vision"), queue_make("speech")
     owner = member_make(speech, name="sam")
     taker = job_make(speech, state=JobState.QUEUED, owner=owner, name="big")
-    preempt(vision, taker, rule="quota_reclaim", lost_s=3600)
+    first = preempt(vision, taker, rule="quota_reclaim", lost_s=3600)
     preempt(vision, taker, rule="policy_order", lost_s=0)
     preempt(vision, None, rule="server_gone", lost_s=900)
     preempt(speech, taker, rule="policy_order", lost_s=9999)
@@ -42,6 +43,8 @@ def test_takers_are_those_that_cost_most_first() -> None:
     ]
     assert [row["name"] for row in found["people"]] == ["sam", "no job"]
     assert found["jobs"][0]["name"] == f"big J-{taker.number}"
+    assert [row["lost_gpu_hours"] for row in found["losers"]] == [2.0, 0.5, 0.0]
+    assert found["losers"][0]["name"].endswith(f"J-{first.number}")
     assert taken(user_make("bob", admin=True), vision, since=UNTIL, until=UNTIL + timedelta(hours=1))["jobs"] == []
 
 

@@ -19,6 +19,8 @@ OLD = {
     r"may not borrow while": "Needs 4 GPUs; one of language's quota is left.",
     r"Servers more\b": "Extra servers",
     r"its even share": "Resources, compared with an equal split",
+    r"than its share": "The job has 4.2 GiB less memory than an equal split gives",
+    r"hours lost": "GPU-hours vision lost",
     r"Circles are": "a legend",
     r", says \{|, set by \{": "admin added user-9 to speech.",
 }

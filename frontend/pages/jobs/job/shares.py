@@ -98,11 +98,12 @@ def _even_share(subject: Subject, seats: Sequence[SeatRow]) -> tuple[float | Non
 
 def _finding(more_cpus: float, more_memory: float) -> str:
     if more_cpus >= SAME_CORES:
-        return f"Has {_plural_cores(more_cpus)} more than its share"
+        return f"The job has {_plural_cores(more_cpus)} more than an equal split gives"
     if more_cpus <= -SAME_CORES:
-        return f"Has {_plural_cores(-more_cpus)} fewer than its share"
+        return f"The job has {_plural_cores(-more_cpus)} fewer than an equal split gives"
     if abs(more_memory) >= SAME_BYTES:
-        return f"Has {data_size(abs(more_memory))} {'more' if more_memory > 0 else 'less'} than its share"
+        more = "more" if more_memory > 0 else "less"
+        return f"The job has {data_size(abs(more_memory))} {more} memory than an equal split gives"
     return "Resources, compared with an equal split"
 
 

@@ -24,7 +24,7 @@ from scheduler.services.queues.requests import (
     quota_request_refuse,
     quota_request_withdraw,
 )
-from tests.support.rows.factories import AT, member_make, queue_make, quota_request_make, user_make
+from tests.support.rows.factories import AT, member_make, queue_make, quota_request_make, server_make, user_make
 
 pytestmark = pytest.mark.django_db
 
@@ -273,6 +273,24 @@ def test_lead_carries_the_quota_of_the_preview_over(client: Client) -> None:
     page = client.post("/queues/vision?tab=quota", {"do": "carry", "quota_gpus": "9"}, follow=True).content.decode()
 
     assert 'name="ask-quota_gpus" value="9"' in page
+
+
+@pytest.mark.parametrize(("servers", "top"), [(2, 16), (0, 8)])
+def test_slider_of_a_lead_goes_beyond_the_present_quota(client: Client, servers: int, top: int) -> None:
+    """Up to what the cluster has: users who answer may take it from other queues, which the lead does not see."""
+    org = queue_make("org", quota_gpus=4)
+    queue = queue_make("org/vision", parent=org, quota_gpus=4)
+    for number in range(servers):
+        server_make(f"server-{number}", gpus=8)
+    client.force_login(member_make(queue, Role.LEAD))
+    lead = client.get("/queues/org/vision?tab=quota").content.decode()
+    client.force_login(member_make(org, Role.LEAD))
+    above = client.get("/queues/org/vision?tab=quota").content.decode()
+
+    assert f'id="quota-slide" min="0" max="{top}" value="4"' in lead
+    assert "Up to 4 can be granted while other queues keep theirs" in lead
+    assert 'id="quota-slide" min="0" max="4"' in above
+    assert "At most 4 can be saved." in above
 
 
 def test_number_carried_over_an_open_request_changes_it(client: Client) -> None:
