@@ -34,13 +34,6 @@ def show(given: Namespace, data: object, text: str) -> None:
     say(json.dumps(data, indent=2) if given.output == "json" else text)
 
 
-def devices_of(given: Namespace, client: Client) -> str:
-    """Return what devices are called on this cluster; JSON is told as it is, without a question for it."""
-    if given.output == "json":
-        return "GPUs"
-    return devices_named(server["device_kind"] for server in client.get("servers")["results"])
-
-
 def submit(given: Namespace) -> int:
     """Submit one job, or the many that a text holds."""
     if not (given.key.isascii() and given.key.isprintable() and len(given.key) <= MOST_KEY):
@@ -55,7 +48,7 @@ def _submit_one(given: Namespace, asked: Asked) -> int:
     files = {Path(name).name: spec_bytes(name) for name in given.file}
     if given.dry_run:
         tried = client.preview(asked.spec, folder=asked.folder, files=files, tell=tell)
-        show(given, tried, in_words(preview_text(tried), devices_of(given, client)))
+        show(given, tried, in_words(preview_text(tried), devices_named(client.device_kinds)))
         return 0 if tried["preview"]["feasible"] is not False else 1
     try:
         job = client.submit(asked.spec, folder=asked.folder, files=files, tell=tell, key=given.key)
@@ -152,7 +145,7 @@ def ls(given: Namespace) -> int:
     filters |= {"idle": "true" if given.idle else None}
     client = Client()
     rows: list[JobLine] = client.all("jobs", most=given.limit, **filters)
-    devices = devices_of(given, client) if rows else ""
+    devices = devices_named(client.device_kinds)
     heads = ("JOB", "NAME", "QUEUE", "OWNER", devices.upper(), "STATE", "STEP", "IN STATE", "WHY IT WAITS")
     cells = [
         (
@@ -169,7 +162,7 @@ def get(given: Namespace) -> int:
     """Show one job."""
     client = Client()
     job = client.job(given.job)
-    show(given, job, _card(job, devices_of(given, client)))
+    show(given, job, _card(job, devices_named(client.device_kinds)))
     return 0
 
 
@@ -193,7 +186,7 @@ def explain(given: Namespace) -> int:
     found: Explanation = client.get(f"jobs/{given.job}/explain")
     if given.apply is not None:
         return _apply(client, given, found["unblock"])
-    devices = devices_of(given, client)
+    devices = devices_named(client.device_kinds)
     lines = [in_words(found["sentence"], devices) or "No round has decided about it yet."]
     if found["position"]:
         place = f"Place {found['position']} of {found['waiting_jobs']} in line"

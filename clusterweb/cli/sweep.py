@@ -6,8 +6,8 @@ from argparse import Namespace
 from typing import Any
 
 from clusterweb.cli.asked import asked_of
-from clusterweb.cli.jobs import MOST_ROWS, devices_of, show, tell
-from clusterweb.cli.text import duration, in_words, since, table
+from clusterweb.cli.jobs import MOST_ROWS, show, tell
+from clusterweb.cli.text import devices_named, duration, in_words, since, table
 from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError
 from clusterweb.client.folders.sending import folder_send
@@ -54,7 +54,7 @@ def array(given: Namespace) -> int:
     client = Client()
     found: Json = client.get(f"arrays/{given.array}") if given.action == "get" else _acted(client, given)
     states = ", ".join(f"{count} {state}" for state, count in found["states"].items())
-    devices = devices_of(given, client)
+    devices = devices_named(client.device_kinds)
     heads = ("INDEX", "JOB", "STATE", "LOSS", "STEP", "RAN", "WHY")
     rows = [
         (

@@ -46,11 +46,16 @@ _opener = urllib.request.build_opener(_NoRedirects)
 
 
 class Rest:
-    """One account on one server."""
+    """One account on one server.
+
+    Attributes:
+        device_kinds: What the cluster's devices are, as the last answer said that has sentences about them.
+    """
 
     def __init__(self, account: Account) -> None:
         """Keep the account; nothing is sent yet."""
         self.account = account
+        self.device_kinds: list[str] = []
 
     def get(self, path: str, /, **query: object) -> Json:
         """Return the JSON of a GET."""
@@ -133,6 +138,8 @@ class Rest:
                 raise CommandError(
                     f"{self.account.url} answers with something that is no JSON. Does a proxy stand before Clusterweb?"
                 ) from None
+            if devices := answer.headers.get("Clusterweb-Devices"):
+                self.device_kinds = devices.split(", ")
             if isinstance(data, dict) and (etag := answer.headers.get("ETag")):
                 data["etag"] = etag
             return data

@@ -8,6 +8,13 @@ from rest_framework import serializers
 
 from scheduler.api.http.permissions import Rule, rule_of
 
+DEVICES_HEADER = "Clusterweb-Devices"
+DEVICES = OpenApiParameter(
+    name=DEVICES_HEADER,
+    location=OpenApiParameter.HEADER,
+    response=[200],
+    description="What the devices of the cluster are, `gpu`, `cpu_slot` or both; sentences and fields always say GPU.",
+)
 IF_MATCH = OpenApiParameter(
     name="If-Match",
     location=OpenApiParameter.HEADER,
@@ -96,6 +103,8 @@ class ApiSchema(AutoSchema):
             found.append(IDEMPOTENCY_KEY)
         if self.method in self._api_view().versioned:
             found.append(IF_MATCH)
+        if self._api_view().names_devices:
+            found.append(DEVICES)
         return found
 
     def get_tags(self) -> list[str]:

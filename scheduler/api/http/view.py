@@ -12,12 +12,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from scheduler.api.http.openapi import ApiSchema
+from scheduler.api.http.openapi import DEVICES_HEADER, ApiSchema
 from scheduler.api.http.pagination import Order, Page, Row
 from scheduler.api.http.parameters import QueryParameter, parse_parameters
 from scheduler.api.http.parsers import MOST_BODY_BYTES, JsonBody, refuse_large_body
 from scheduler.api.http.permissions import DenyUnlessAllowed, Rule
 from scheduler.api.http.throttling import MinuteThrottle
+from scheduler.selectors.cluster.servers import device_kinds
 
 
 class _ByAcceptHeader(DefaultContentNegotiation):
@@ -34,6 +35,7 @@ class ApiView(APIView):
         query: Query parameters of each method; any other is refused.
         repeatable: Methods that understand ``Idempotency-Key``; the others refuse it rather than ignore it.
         versioned: Methods that need ``If-Match``.
+        names_devices: Whether a 200 says in a header what the devices of the cluster are; its sentences always say GPU.
         most_body_bytes: A longer body is refused before it is read.
     """
 
@@ -47,6 +49,7 @@ class ApiView(APIView):
     query: ClassVar[Mapping[str, Sequence[QueryParameter]]] = {}
     repeatable: ClassVar[frozenset[str]] = frozenset()
     versioned: ClassVar[frozenset[str]] = frozenset()
+    names_devices: ClassVar[bool] = False
     most_body_bytes: ClassVar[int] = MOST_BODY_BYTES
     params: Mapping[str, Any]  # parsed query parameters; each parser knows its type
 
@@ -68,11 +71,13 @@ class ApiView(APIView):
     def finalize_response(  # type: ignore[override]  # streams and problems are no DRF responses
         self, request: Request, response: HttpResponseBase, *args: object, **kwargs: object
     ) -> HttpResponseBase:
-        """Add the headers of the rate limit."""
+        """Add the headers of the rate limit, and the one that names the devices."""
         allowance = getattr(request, "allowance", None)
         for name, value in (allowance.headers() if allowance else {}).items():
             response[name] = value
         response.headers.setdefault("Cache-Control", "no-store")
+        if self.names_devices and response.status_code == 200:
+            response[DEVICES_HEADER] = ", ".join(device_kinds(request.user))
         return super().finalize_response(request, response, *args, **kwargs)  # type: ignore[arg-type]
 
 

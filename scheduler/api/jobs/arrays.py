@@ -52,6 +52,7 @@ class ArrayRead(ApiView):
     """One array."""
 
     rules = {"GET": READ}
+    names_devices = True
 
     @extend_schema(operation_id="array_read", summary="Read an array", responses={200: ArrayDocument})
     def get(self, request: Request, array: str) -> Response:
@@ -63,6 +64,7 @@ class _ArrayAction(ApiView):
     """Something done with all jobs of an array."""
 
     rules = {"POST": WRITE_JOBS}
+    names_devices = True
     repeatable = frozenset({"POST"})
 
     def act(self, request: Request, array: str, service: Callable[..., list[Job]]) -> Response:

@@ -61,6 +61,7 @@ class JobExplain(ApiView):
     """Why a job waits."""
 
     rules = {"GET": READ}
+    names_devices = True
 
     @extend_schema(operation_id="job_explain", summary="Read why a job waits", responses={200: ExplainDocument})
     def get(self, request: Request, job: str) -> Response:

@@ -88,6 +88,7 @@ class Jobs(ApiView):
     """Jobs that you may see."""
 
     rules = {"GET": READ, "POST": WRITE_JOBS}
+    names_devices = True
     query = {
         "GET": (*PAGE, *FILTERS),
         "POST": (parameters.flag("dry_run", "Say what would become of it, and store nothing."),),
@@ -152,6 +153,7 @@ class JobDetail(ApiView):
     """One job."""
 
     rules = {"GET": READ}
+    names_devices = True
 
     @extend_schema(operation_id="job_read", summary="Read a job", responses={200: JobDocument})
     def get(self, request: Request, job: str) -> Response:

@@ -36,8 +36,11 @@ def server_list(user: Actor) -> list[ServerRow]:
 
 
 def device_kinds(user: Actor) -> list[str]:
-    """Return the device kind of every server, in the order in which they were added, by one query."""
-    return [server.told_device_kind for server in servers_in_short(user)]
+    """Return the device kinds of the servers that have reported, each once, by one query."""
+    if not (user.is_authenticated and user.is_active):
+        return []
+    reported = Server.objects.exclude(last_report_at=None).order_by("device_kind")
+    return list(reported.values_list("device_kind", flat=True).distinct())
 
 
 def gpu_count() -> int:

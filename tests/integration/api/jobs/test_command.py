@@ -18,6 +18,7 @@ from pytest_django.live_server_helper import LiveServer
 from clusterweb.cli import files
 from clusterweb.cli.main import main
 from clusterweb.client import rows
+from clusterweb.client.rest import Rest
 from scheduler.api.jobs.files import views
 from scheduler.api.jobs.logs import LogRow
 from scheduler.core.model.lifecycle import JobState
@@ -471,18 +472,25 @@ def test_top_calls_the_devices_what_pages_call_them(shop: World, capsys: pytest.
 
 @pytest.mark.parametrize("verb", ["ls", "get", "explain"])
 def test_sentences_call_the_devices_what_pages_call_them(
-    shop: World, capsys: pytest.CaptureFixture[str], verb: str
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
-    """A job that waits on a machine of CPU slots waits for no GPU; JSON keeps the sentence of REST."""
+    """A job that waits on a machine of CPU slots waits for no GPU; no server is asked for; JSON is as of REST."""
     main(["submit", "job.yaml"])
     number = capsys.readouterr().out.split()[0]
     evidence = {"needed_gpus": 1, "free_gpus": 0}
     Job.objects.filter(number=int(number[2:])).update(wait_reason=WaitReason.NO_CAPACITY, wait_evidence=evidence)
     Server.objects.update(device_kind="cpu_slot")
-    given = [verb] if verb == "ls" else [verb, number]
+    given, asked, get = [verb] if verb == "ls" else [verb, number], list[str](), Rest.get
+
+    def noted(rest: Rest, path: str, /, **query: object) -> object:
+        asked.append(path)
+        return get(rest, path, **query)
+
+    monkeypatch.setattr(Rest, "get", noted)
 
     assert main(given) == 0
     said = capsys.readouterr().out
+    assert len(asked) == 1
     assert "needs 1 CPU slot; none is free" in said
     assert "GPU" not in said
     assert main([*given, "-o", "json"]) == 0

@@ -10,9 +10,9 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Job
+from scheduler.models import Job, Server
 from tests.integration.api.conftest import World, spec
-from tests.support.rows.factories import AT, attempt_make, gang_make, job_make
+from tests.support.rows.factories import AT, attempt_make, gang_make, job_make, server_make
 
 SCRIPT = "print('grüße')\n"
 
@@ -299,3 +299,18 @@ def test_second_attempt_is_the_one_whose_log_is_read(world: World) -> None:
     attempt_make(job)
 
     assert world.client("viewer").get(f"/api/v1/jobs/{job.pk}/logs").json()["attempt"] == 2
+
+
+def test_answers_with_sentences_say_what_the_devices_are(world: World) -> None:
+    """In a header, so that the command needs no list of all servers for a word; a job that is stored pays nothing."""
+    Server.objects.update(device_kind="cpu_slot")
+    member, job = world.client("member"), world.job
+    paths = ("jobs", f"jobs/{job.pk}", f"jobs/{job.pk}/explain", f"arrays/A-{job.number}")
+
+    answers = [member.get(f"/api/v1/{path}") for path in paths]
+    answers.append(member.post("/api/v1/jobs?dry_run=true", json.dumps(spec()), content_type="application/json"))
+    server_make(device_kind="gpu")
+
+    assert [answer["Clusterweb-Devices"] for answer in answers] == ["cpu_slot"] * 5
+    assert member.get("/api/v1/jobs")["Clusterweb-Devices"] == "cpu_slot, gpu"
+    assert "Clusterweb-Devices" not in submit(member, spec())
