@@ -162,7 +162,9 @@ class RedisTransport:
     def __init__(self) -> None:
         self._redis = _client(timeout_s=5.0)
         self._touched: list[str] = []
-        self._guarded = self._begin = 0  # positions among the servers: whose leavings were looked at, who comes first
+        self._guarded = self._begin = (
+            0  # positions among the servers: the one whose leavings were looked at, and the first
+        )
 
     def send_desired(self, messages: Mapping[str, str]) -> None:
         """Put desired states on the queues of their servers, in one round trip.
@@ -179,13 +181,16 @@ class RedisTransport:
             pipe.lpush(queue, texts[queue])
             pipe.ltrim(queue, 0, DESIRED_MOST - 1)
         try:
+            lost: redis.RedisError | None = None
             for queue, refused in zip(texts, pipe.execute(raise_on_error=False)[::2], strict=True):
                 if "WRONGTYPE" in str(refused):  # its server wrote there, and must not hold up the others
                     pipe.unlink(queue)
                     pipe.lpush(queue, texts[queue])
                 elif isinstance(refused, redis.RedisError):
-                    raise refused
-            pipe.execute()
+                    lost = refused
+            pipe.execute()  # before any refusal is told: it belongs to another queue
+            if lost is not None:
+                raise lost
         except redis.RedisError as error:
             raise ConnectionError(str(error)) from error
 

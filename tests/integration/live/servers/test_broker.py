@@ -170,6 +170,19 @@ def test_lists_of_another_type_hold_up_nobody(broker: redis.Redis) -> None:
     assert [broker.llen(f"server.{server}") for server in (SERVER, OTHER)] == [1, 1]
 
 
+def test_queue_is_mended_although_another_is_refused(broker: redis.Redis, socket: Path, settings: LazySettings) -> None:
+    """The refusal of one order is told of; the others are there, whatever their servers had written."""
+    broker.acl_setuser("half", enabled=True, nopass=True, keys=[f"server.{SERVER}"], categories=["+@all"])
+    settings.REDIS_URL = f"unix://half:any@{socket}"
+    broker.set(f"server.{SERVER}", "no list")
+
+    with pytest.raises(ConnectionError):
+        RedisTransport().send_desired({SERVER: "sealed", OTHER: "sealed"})
+
+    assert broker.llen(f"server.{SERVER}") == 1
+    assert not broker.exists(f"server.{OTHER}")
+
+
 def test_what_a_server_leaves_elsewhere_is_bounded(broker: redis.Redis) -> None:
     """One server is looked at in each turn; what is small stays."""
     transport = RedisTransport()
