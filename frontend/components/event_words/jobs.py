@@ -12,5 +12,6 @@ def directory_kept_words(row: EventRow) -> Said:
 
 def kept_longer(row: EventRow) -> str:
     """Return until when, as the end of a sentence."""
-    until = row["data"]["day"]
+    data = row["data"]
+    until = data["day"] if "day" in data else (data["keep_until"]["after"] or "")[:10]  # the first events had no day
     return f"until {day(until)}" if until else "only as long as its queue does"

@@ -5,6 +5,7 @@ from typing import Any, cast
 import pytest
 
 from frontend.components.devices import DeviceWord
+from frontend.components.event_words.jobs import kept_longer
 from frontend.components.happenings import happenings
 from frontend.pages.overview.words import request_line
 from scheduler.selectors.queues.requests import QuotaRequestRow
@@ -30,6 +31,20 @@ def test_changes_of_servers_name_the_server_once_and_in_its_place() -> None:
     assert said("server_change", both) == "ada renamed gpu-2 from gpu-1 to gpu-2 and labelled it west: new rack."
     assert said("server_removal", {"name": "gpu-2", "reason": "sold"}) == "ada removed the server gpu-2: sold."
     assert said("server_removal", {"name": "gpu-2", "reason": "sold"}, None) == "ada removed the server gpu-2: sold."
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"keep_until": {"before": None, "after": "2026-12-01T22:59:59.999Z"}}, "until 1 Dec 2026"),
+        ({"keep_until": {"before": "2026-12-01T22:59:59.999Z", "after": None}}, "only as long as its queue does"),
+        ({"keep_until": {"after": "2026-12-01T23:59:59.999Z"}, "day": "2026-12-02"}, "until 2 Dec 2026"),
+        ({"keep_until": {"after": None}, "day": None}, "only as long as its queue does"),
+    ],
+)
+def test_how_long_files_are_kept_is_told_of_events_without_a_day_too(data: dict[str, Any], words: str) -> None:
+    """The first events of their kind have the moment alone, in UTC; later ones the day of the user as well."""
+    assert kept_longer(cast(EventRow, {"data": data})) == words
 
 
 @pytest.mark.parametrize(("given", "words"), [(12, "12 GPUs."), (8, "8 GPUs in place of the 12 that you asked for.")])
