@@ -10,7 +10,6 @@ from scheduler.core.model.errors import SpecInvalid
 from scheduler.core.operations.idle import IdleAction
 from scheduler.core.spec.units import format_duration, parse_duration_s
 from scheduler.models.queue import Role
-from scheduler.selectors.queues.stored import Removal
 from scheduler.services.inputs import REASON_CHARS
 from scheduler.services.queues.directories import KEEP_DAYS, Unconfirmed
 from scheduler.services.queues.idle import AFTER_S
@@ -148,7 +147,7 @@ class FilesForm(ReasonedForm):
     confirmed_rule = forms.CharField(required=False, widget=forms.HiddenInput)
     RULE = ("keep_directories_days", "directories_most", "user_directories_most")
     field_order = (*RULE, "reason")
-    removal: Removal | None = None  # what the rule would remove; to be confirmed
+    unconfirmed: Unconfirmed | None = None  # what the rule would remove; to be confirmed
 
     @property
     def rule(self) -> str:
@@ -163,7 +162,7 @@ class FilesForm(ReasonedForm):
     def add_errors(self, error: SpecInvalid) -> None:
         """Put what the service refused at the fields it names; what has to be confirmed is no error of a field."""
         if isinstance(error, Unconfirmed):
-            self.removal = error.removal
+            self.unconfirmed = error
             return
         for entry in error.errors:
             name = entry.pointer.strip("/").removesuffix("_bytes")

@@ -18,17 +18,21 @@ MOST_BYTES = (1024**2, 2**60)
 
 
 class Unconfirmed(SpecInvalid):
-    """A shorter rule that removes files, without the number of their jobs as the actor read it."""
+    """A shorter rule that removes files, without the number of their jobs as the actor read it.
+
+    Attributes:
+        warning: What it removes and when, as a sentence.
+        largest: Number of the job and size, as text, of the largest few.
+    """
 
     def __init__(self, removal: Removal) -> None:
-        largest = ", ".join(f"J-{number} ({size_shown(num_bytes)})" for number, num_bytes in removal.largest)
+        self.largest = [(number, size_shown(num_bytes)) for number, num_bytes in removal.largest]
+        largest = ", ".join(f"J-{number} ({size})" for number, size in self.largest)
         jobs = "1 ended job" if removal.num_jobs == 1 else f"{removal.num_jobs:,} ended jobs"
         later = f"{removal.now_jobs:,} within minutes, the others within {removal.within_days} days"
         when = "within minutes" if removal.now_jobs == removal.num_jobs else later
-        detail = (
-            f"This removes the files of {jobs} for good, {size_shown(removal.num_bytes)}: {when}. "
-            f"The largest: {largest}. Send confirmed_jobs {removal.num_jobs} to have them removed."
-        )
+        self.warning = f"This deletes the files of {jobs} for good, {size_shown(removal.num_bytes)}: {when}."
+        detail = f"{self.warning} The largest: {largest}. Send confirmed_jobs {removal.num_jobs} to have them deleted."
         super().__init__([FieldError(pointer="/confirmed_jobs", code="unconfirmed", detail=detail)])
         self.removal = removal
 

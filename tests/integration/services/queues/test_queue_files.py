@@ -146,8 +146,12 @@ def test_page_asks_with_figures_then_saves(client: Client, queue: Queue, now: da
     page = asked.content.decode().replace("\N{NO-BREAK SPACE}", " ")
 
     assert asked.status_code == 422
-    assert "deletes the files of 2 ended jobs for good, 2.0 GiB: 1 within minutes, the others within 3 days" in page
-    assert f"J-{job.number}</a> (1.0 GiB)" in page
+    body = {"keep_directories_days": 7, "reason": "disk is full"}
+    refused = client.patch("/api/v1/queues/vision/files", body, content_type="application/json", HTTP_IF_MATCH="*")
+    said, _, _ = refused.json()["errors"][0]["detail"].partition(" The largest")
+    assert said.endswith("files of 2 ended jobs for good, 2 GiB: 1 within minutes, the others within 3 days.")
+    assert f"Nothing is saved yet. {said} The largest" in page
+    assert f"J-{job.number}</a> (1 GiB)" in page
     assert "Save and delete files of 2 jobs" in page
     assert 'name="files-confirmed_jobs" value="2"' in page
     assert 'name="files-confirmed_rule" value="7 None None"' in page
