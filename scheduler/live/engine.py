@@ -186,7 +186,7 @@ class Engine:
     def _renew(self) -> object:
         """Renew the leases of the servers heard lately, each quarter of their life.
 
-        Where that takes as long, an eighth is left for reports in between, or those who wait to join are never heard.
+        Where that takes as long, an eighth is left for reports in between; without it, no server could join.
         """
         began_s = self.ports.clock.mono_s()
         if began_s < self._renew_at_s:

@@ -107,7 +107,7 @@ class _Applying:
         changed = changed_leases(self.live, self.plan, self.seats)
         staying = self.plan.kept | self.plan.resized
         has_starts = not staying.issuperset(self.seats)
-        # In most rounds nothing moves; what is free, and who holds it, need not be read then.
+        # In most rounds nothing moves; what is free, and which jobs hold it, need not be read then.
         if changed or has_starts or self.plan.resized or self.live.parked_on:
             self._move(changed, staying)
         self.applied.waits = plan_waits(self.live, self.plan, deferred=self.applied.deferred)

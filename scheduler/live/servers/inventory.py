@@ -157,7 +157,7 @@ def _no_larger(server: Server, report: ServerReport) -> ServerReport:
 def _offered_once(server: Server, devices: tuple[DeviceReport, ...]) -> tuple[DeviceReport, ...]:
     """Return the devices, those unhealthy that another server offers too, or two jobs would be given one GPU.
 
-    Who offered it first keeps it. A server that is lost, or says that its device is broken, offers nothing.
+    The server that offered it first keeps it. A server that is lost, or says that its device is broken, offers nothing.
     """
     ids = [device.uuid for device in devices if device.healthy and device.uuid.startswith(NVML_IDS)]
     others = Gpu.objects.filter(uuid__in=ids, healthy=True, server__removed_at=None).exclude(server=server)
