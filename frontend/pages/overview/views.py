@@ -19,7 +19,16 @@ from frontend.pages.overview.inbox import Inbox, inbox_of
 from frontend.pages.overview.looked import last_looked, note_look
 from frontend.pages.overview.own_jobs import own_jobs
 from frontend.pages.overview.utilization import utilization
-from frontend.pages.overview.words import SPANS, bar_scale, consequence, finding, request_line, shares_title, tiles
+from frontend.pages.overview.words import (
+    SPANS,
+    bar_scale,
+    consequence,
+    counts,
+    finding,
+    request_line,
+    shares_title,
+    tiles,
+)
 from scheduler.models.queue import Role
 from scheduler.selectors.cluster.alerts import alerts
 from scheduler.selectors.cluster.changes import changes_since
@@ -78,6 +87,7 @@ def overview(request: HttpRequest) -> HttpResponse:
             "consequence": consequence(frame, servers, device),
             "ranges": [(key, f"?range={key}", label, key == chosen) for key, (label, _) in SPANS.items()],
             "range_s": span_s,
+            "counts": counts(frame),
             "shown_since": range_.since,
             "tiles": tiles(frame=frame, series=series, summary=summary, span=span, began=range_.began, device=device),
             "servers": server_cells(servers[:STRIP_MOST]),
@@ -86,7 +96,7 @@ def overview(request: HttpRequest) -> HttpResponse:
             "free_words": ", ".join(filter(None, (free_words(servers), drained_words(servers, until, zone)))),
             "utilization": utilization(series=series, range_=range_, zone=zone, device=device),
             "shares": shares[:QUEUES_MOST],
-            "shares_title": shares_title(shares, device),
+            "shares_title": shares_title(shares, frame, device),
             "scale_gpus": bar_scale(shares),
             "fairness": fairness_chart(fairness(user)),
             "completion": completion(summary, f"last {span}"),

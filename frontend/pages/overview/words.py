@@ -41,6 +41,13 @@ def finding(frame: ClusterFrame, device: DeviceWord) -> tuple[str, str]:
     )
 
 
+def counts(frame: ClusterFrame) -> str:
+    """Return the counts that the page is made of: where a later frame has others, ``overview.js`` fetches it again."""
+    jobs = (frame["running_jobs"], frame["waiting_jobs"])
+    devices = (frame["allocated_gpus"], frame["free_gpus"], frame["drained_gpus"], frame["broken_gpus"])
+    return ",".join(str(count) for count in (*devices, *jobs))
+
+
 def consequence(frame: ClusterFrame, gpu_map: list[ServerRow], device: DeviceWord) -> str:
     """Return the grey line under the title: what runs, and what could start."""
     if not frame["num_gpus"]:
@@ -150,17 +157,24 @@ def _time_tile(id_: str, label: str, median_s: float | None, p90_s: float | None
     }
 
 
-def shares_title(shares: list[QueueShareRow], device: DeviceWord) -> str:
-    """Return what the quota bars show: the queue that borrows most, or how much quota is unused."""
+def shares_title(shares: list[QueueShareRow], frame: ClusterFrame, device: DeviceWord) -> str:
+    """Return what the quota bars show: the queue that borrows most, or how much is free within the quotas.
+
+    What is drained or broken is no one's to use: it is not called unused.
+    """
     over = [share for share in shares if share["held_gpus"] > share["quota_gpus"]]
     if over:
         most = max(over, key=lambda share: share["held_gpus"] - share["quota_gpus"])
         name = "Other queues borrow" if most["id"] is None else f"{most['name']} borrows"
         return f"{name} {device.counted(most['held_gpus'] - most['quota_gpus'])}"
-    unused = sum(max(0, share["quota_gpus"] - share["held_gpus"]) for share in shares)
+    within = sum(max(0, share["quota_gpus"] - share["held_gpus"]) for share in shares)
     if not shares:
         return "No queue yet"
-    return f"No queue borrows, {device.counted(unused)} unused" if unused else "Every queue holds its quota"
+    if not within:
+        return "Every queue holds its quota"
+    kinds = (("unused", min(within, frame["free_gpus"])), ("drained", frame["drained_gpus"]))
+    told = [f"{device.counted(count)} {kind}" for kind, count in kinds if count]
+    return ", ".join(["No queue borrows", *told])
 
 
 def bar_scale(shares: list[QueueShareRow]) -> int:

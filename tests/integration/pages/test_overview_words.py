@@ -1,0 +1,53 @@
+"""Sentences of the overview that say the same as its numbers and its warnings."""
+
+import re
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from frontend.components.devices import CPU_SLOTS
+from frontend.pages.overview.fairness import fairness_chart
+from frontend.pages.overview.words import counts, shares_title
+from scheduler.selectors.cluster.rows import ClusterFrame, Fairness, QueueShareRow
+
+SCRIPT = Path(__file__).resolve().parents[3] / "frontend/pages/overview/static/overview/overview.js"
+
+
+@pytest.mark.parametrize(
+    ("free", "drained", "words"),
+    [
+        (2, 0, "No queue borrows, 2 CPU slots unused"),
+        (0, 2, "No queue borrows, 2 CPU slots drained"),
+        (1, 1, "No queue borrows, 1 CPU slot unused, 1 CPU slot drained"),
+        (0, 0, "No queue borrows"),
+    ],
+)
+def test_what_is_drained_is_not_called_unused(free: int, drained: int, words: str) -> None:
+    """Nobody may use it; more than is free is not unused, however large the quotas are."""
+    share = cast(QueueShareRow, {"id": "a", "name": "vision", "held_gpus": 2, "quota_gpus": 4})
+    frame = cast(ClusterFrame, {"free_gpus": free, "drained_gpus": drained})
+
+    assert shares_title([share], frame, CPU_SLOTS).replace("\u00a0", " ") == words
+
+
+def test_fairness_is_told_by_the_mean_that_the_warning_is_about() -> None:
+    """One job that waits for long makes the mean high and leaves the median: the title does not call it well off."""
+    job = {"number": 1, "name": "a", "queue": "vision", "color_slot": 1}
+    found = cast(Fairness, {"jobs": [{**job, "rho": rho} for rho in (1.0, 1.0, 7.0)], "jain_index": 1.0})
+    chart = fairness_chart(found)
+
+    assert chart.title == "vision is held back most, mean \u03c1 3.00"
+    assert chart.table_rows == [("vision", "3", "3.00", "7.00")]
+
+
+def test_script_compares_the_counts_that_the_page_has() -> None:
+    """In one order, or it would fetch the page without end; it writes none of them: they are of another moment."""
+    script = SCRIPT.read_text()
+    listed = re.search(r"const counts = \(frame\) =>\s*\[(.*?)\]", script, re.DOTALL)
+    assert listed is not None
+    names = re.findall(r"frame\.(\w+)", listed[1])
+    frame = cast(ClusterFrame, {name: number for number, name in enumerate(names)})
+
+    assert counts(frame) == ",".join(map(str, range(len(names))))
+    assert not re.search(r'"(tile-allocated|tile-waiting|strip-free)"', script)
