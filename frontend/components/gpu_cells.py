@@ -12,6 +12,7 @@ from itertools import takewhile
 
 from frontend.components.devices import device_word
 from frontend.components.formats import clock, joined, number, percent
+from frontend.components.states import server_state
 from frontend.components.times import as_time
 from scheduler.selectors.cluster.rows import GpuRow, ServerRow
 
@@ -173,7 +174,7 @@ def server_cells(rows: Sequence[ServerRow], *, view: str = "", selected: str = "
                 device_kind=row["device_kind"],
                 gpus=cells,
                 state=row["state"],
-                note=row["state"] if row["state"] != "up" else _note(row["gpus"]),
+                note=server_state(row) if row["state"] != "up" else _note(row["gpus"]),
                 label=_label(row),
                 columns=max(1, min(4, (len(cells) + 1) // 2 if len(cells) > 4 else len(cells))),
                 selected=row["id"] == selected,

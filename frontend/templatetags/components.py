@@ -12,9 +12,10 @@ from django.utils.safestring import SafeString
 from frontend.components import formats
 from frontend.components.devices import GPUS, DeviceWord
 from frontend.components.from_shell import from_shell
-from frontend.components.states import look
+from frontend.components.states import look, server_state
 from frontend.components.times import as_time
 from frontend.components.viewer import now_utc, viewer_zone
+from scheduler.selectors.cluster.rows import ServerRow
 from scheduler.services.inputs import REASON_CHARS
 
 register = template.Library()
@@ -74,6 +75,12 @@ def icon(name: str, label: str = "") -> SafeString:
 def badge(state: str) -> dict[str, object]:
     """Show a job's or server's state as icon and word in its colour."""
     return {"state": state, "look": look(str(state))}
+
+
+@register.inclusion_tag("components/badge.html")
+def server_badge(row: ServerRow) -> dict[str, object]:
+    """Show a server's state, with whether a server that drains is done."""
+    return badge(server_state(row))
 
 
 @register.inclusion_tag("components/progress.html")

@@ -8,6 +8,7 @@ from typing import TypedDict
 from frontend.components.devices import DeviceWord, device_word
 from frontend.components.formats import clock, counted, number
 from frontend.components.gpu_cells import drained_words, free_by_server, idle_words, is_free, is_idle
+from frontend.components.states import server_state
 from frontend.components.times import as_time
 from scheduler.selectors.cluster.rows import GpuRow, HolderRow, ServerRow
 
@@ -95,7 +96,7 @@ def state_line(servers: list[ServerRow], now: datetime, zone: tzinfo) -> str:
     if not servers:
         return "Jobs may be submitted already; they start when a server has joined."
     racks = {server["rack"] for server in servers if server["rack"]}
-    counts = Counter(server["state"] for server in servers)
+    counts = Counter(server_state(server) for server in servers)
     states = [f"{number(counts[state])} {word}" for state, word in STATE_WORDS if counts[state]]
     parts = [counted(len(servers), "server") + (f" in {counted(len(racks), 'rack')}" if racks else "")]
     parts.append("all reporting" if counts["up"] == len(servers) else ", ".join(states))
@@ -105,7 +106,13 @@ def state_line(servers: list[ServerRow], now: datetime, zone: tzinfo) -> str:
     return f"{parts[0]}, {parts[1]}.{said}" + (f" Idle devices are on {idle}." if idle else "")
 
 
-STATE_WORDS = (("up", "up"), ("draining", "draining"), ("joining", "not yet reporting"), ("lost", "lost"))
+STATE_WORDS = (
+    ("up", "up"),
+    ("draining", "draining"),
+    ("drained", "drained"),
+    ("joining", "not yet reporting"),
+    ("lost", "lost"),
+)
 
 
 def start_table(servers: list[ServerRow], device: DeviceWord) -> tuple[str, list[StartLine]]:

@@ -191,6 +191,19 @@ def test_overview_says_what_is_free_where_no_job_may_start() -> None:
     server_make("server-1", gpus=2, device_kind="gpu", state=ServerState.DRAINING)
     client = Client()
     client.force_login(user_make())
+def test_a_server_that_still_runs_a_job_is_draining() -> None:
+    """Maintenance may begin when it is drained, not before."""
+    server = server_make("server-1", state=ServerState.DRAINING)
+    job_make(state=JobState.RUNNING, server=server)
+    client = Client()
+    client.force_login(user_make(admin=True))
+
+    for path in ("/cluster", f"/cluster/{server.pk}", "/admin"):
+        text = shown(client, path).text
+        assert "Draining" in text, path
+        assert "Drained" not in text, path
+
+
     alone = shown(client, "/").text.replace("\u00a0", " ")
     server_make("server-2", gpus=4, device_kind="gpu")
     server_make("server-3", gpus=1, device_kind="gpu", state=ServerState.DRAINING)
@@ -199,7 +212,7 @@ def test_overview_says_what_is_free_where_no_job_may_start() -> None:
     assert "No GPU is free." in alone
     assert "0 GPUs are free" in " ".join(re.sub("<[^>]*>", "", alone).split())
     assert "2 drained on server-1 since " in alone
-    assert "draining" in alone
+    assert "draining" not in alone  # nothing runs on it: it is drained
     assert "The largest free block is 4 GPUs on server-2." in beside
     assert "4 on server-2, 3 drained on 2 servers, the first since " in beside
 
@@ -214,7 +227,8 @@ def test_cluster_page_says_what_is_drained_and_since_when() -> None:
 
     whole, one = (shown(client, path).text.replace("\u00a0", " ") for path in ("/cluster", f"/cluster/{drained.pk}"))
 
-    assert "0 free, 8 drained on server-1 since 3 Jan" in whole
+    assert "1 server, 1 drained. 0 free, 8 drained on server-1 since 3 Jan" in whole
+    assert all("Drained" in text and "Draining" not in text for text in (whole, one))
     assert "0 of 0 GPUs are allocated" in whole
     assert "cell drained" in client.get("/cluster").content.decode()
     assert "cell drained" in client.get("/").content.decode()
