@@ -1,4 +1,7 @@
-"""The reasons of waiting in two or three words, each with its tone."""
+"""The reasons of waiting in two or three words, each with its tone.
+
+A start is no alarm: until the first server has reported, jobs wait for one. That servers are lost is told by alerts.
+"""
 
 from scheduler.core.model.plan import WaitReason
 
@@ -16,7 +19,7 @@ REASON_NAMES: dict[str, tuple[str, str]] = {
     WaitReason.NEVER_FEASIBLE: ("Fits no server now", "bad"),
     WaitReason.ISOLATION: ("Isolation of servers", "warn"),
     WaitReason.PREPARING_ENVIRONMENT: ("Environment in preparation", "teal"),
-    WaitReason.NO_SERVER: ("No server", "bad"),
+    WaitReason.NO_SERVER: ("No server yet", "info"),
     WaitReason.RECONFIGURING: ("Waits for another to leave", "teal"),
     WaitReason.BACKOFF: ("Pause after a failure", "mute"),
     WaitReason.HELD: ("Suspended", "warn"),

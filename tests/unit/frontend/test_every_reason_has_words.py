@@ -1,9 +1,16 @@
 """Every reason of waiting, cause of an end and rule of a preemption has words of its own on the pages."""
 
+from typing import cast
+
+from frontend.components.devices import CPU_SLOTS
 from frontend.components.happenings import CAUSES, RULES
 from frontend.components.reason_names import REASON_NAMES
+from frontend.pages.jobs.job.event_words import event_line
 from scheduler.core.model.lifecycle import EndCause
 from scheduler.core.model.plan import PreemptRule, WaitReason
+from scheduler.selectors.rows import EventRow
+
+AT = "2026-11-24T12:00:00.000Z"
 
 # Ends that are no failure: the feed says them by the new state of the job.
 PLANNED = {
@@ -14,6 +21,13 @@ PLANNED = {
     EndCause.SMOKE_PASSED,
     EndCause.EARLY_STOPPED,
 }
+
+
+def test_a_start_is_no_alarm() -> None:
+    """Until the first server has reported, each job waits for one; alerts tell of servers that are lost."""
+    row = {"kind": "job_wait", "reason": WaitReason.NO_SERVER, "data": {}, "number": 1, "actor": "", "at": AT}
+
+    assert event_line(cast(EventRow, row), CPU_SLOTS).tone == "info"
 
 
 def test_no_name_of_the_code_reaches_a_page() -> None:
