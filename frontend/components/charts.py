@@ -4,7 +4,7 @@ A figure is plain JSON data. Colours are written ``var(--q1)``; ``charts.js`` lo
 when the theme changes, so one figure serves light and dark. Text from users goes through ``plain``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 
@@ -185,6 +185,11 @@ def count_axis(most: float) -> Json:
     """Return a y axis for a number of devices from 0 to ``most``, with ticks at whole numbers and at ``most``."""
     top = max(1, round(most))
     parts = next((parts for parts in (4, 5, 3, 2) if top % parts == 0), 0)
+def level_axis(values: Iterable[float]) -> Json:
+    """Return a y axis from 0 for a value that never changes, where Plotly would show 1 less to 1 more; else nothing."""
+    return {"rangemode": "tozero"} if len(set(values)) == 1 else {}
+
+
     step = top // parts if parts else max(1, top // 4)
     ticks = [*range(0, top - step // 2, step), top]
     return {"range": [0, top], "tickvals": ticks, "ticktext": [number(tick) for tick in ticks]}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from frontend.components.charts import Chart, LegendEntry, chart_said, count_axis, layout, line
+from frontend.components.charts import Chart, LegendEntry, chart_said, count_axis, layout, level_axis, line
 from frontend.components.devices import CPU_SLOTS, GPUS, MIXED
 from frontend.components.formats import THIN
 from frontend.pages.simulation.comparison import half_by, strokes
@@ -40,6 +40,13 @@ def test_a_chart_says_the_word_of_the_cluster_and_keeps_its_points() -> None:
     assert (named.legend[0].label, named.title) == ("free GPUs", "Half of 8 CPU slots are free")
     assert chart_said(chart, MIXED).sub == "Devices held"
     assert chart_said(chart, GPUS) == chart
+
+
+def test_a_value_that_never_changes_is_drawn_from_zero() -> None:
+    """By itself Plotly shows a learning rate of 0.001 between -1 and 1, as if it were none; others keep their range."""
+    assert level_axis([0.001, 0.001, 0.001]) == {"rangemode": "tozero"}
+    assert level_axis([0.001, 0.002]) == {}
+    assert level_axis([]) == {}
 
 
 def test_axes_and_hovers_part_thousands_with_a_thin_space() -> None:

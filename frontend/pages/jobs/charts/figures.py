@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from statistics import median
 
-from frontend.components.charts import Chart, Json, LegendEntry, layout, line, note, time_axis, token, wall
+from frontend.components.charts import Chart, Json, LegendEntry, layout, level_axis, line, note, time_axis, token, wall
 from frontend.components.formats import clock, data_size, number, percent, significant
 from frontend.pages.jobs.charts.shaping import broken, smoothed, smoothing_weight, steps_words, thin, with_holes
 
@@ -65,7 +65,7 @@ def loss_chart(
         "layout": layout(
             height=HEIGHT,
             x=_step_axis(max(x)),
-            y=_log_axis(min(raw), max(raw)) if log else {},
+            y=_log_axis(min(raw), max(raw)) if log else level_axis(raw),
             shapes=shapes,
             annotations=notes,
             meta={"weight": smoothing_weight(len(raw))},  # a script goes on with it

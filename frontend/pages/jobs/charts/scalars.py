@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from frontend.components.charts import Chart, LegendEntry, layout, line
+from frontend.components.charts import Chart, LegendEntry, layout, level_axis, line
 from frontend.components.formats import counted, number, significant
 from frontend.pages.jobs.charts.curves import loss_written
 from frontend.pages.jobs.charts.shaping import broken, points_of, thin
@@ -64,7 +64,10 @@ def _chart(index: int, tag: str, curves: Sequence[Curve]) -> Chart:
         id=f"scalar-{index}",
         title=f"{tag} is {significant(newest[1][-1])} at step {number(newest[0][-1])}",
         sub=f"By step, from {where}{f'; {number(odd)} values are no finite numbers' if odd else ''}",
-        figure={"data": traces, "layout": layout(height=HEIGHT, left=50)},
+        figure={
+            "data": traces,
+            "layout": layout(height=HEIGHT, left=50, y=level_axis(value for _, values in points for value in values)),
+        },
         legend=tuple(
             LegendEntry(label=curve.run or "its directory", token=color, kind="line")
             for curve, color in zip(shown, COLORS, strict=False)
