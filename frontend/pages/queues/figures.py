@@ -98,7 +98,13 @@ def fairness_chart(name: str, color_slot: int, rho: list[float]) -> Chart:
             }
         ],
         "layout": layout(
-            x={"type": "category", "tickangle": 0, "tickvals": [labels[0], labels[4], labels[7], labels[-1]]},
+            x={
+                "type": "category",
+                "tickangle": 0,
+                "tickvals": [labels[0], labels[4], labels[7], labels[-1]],
+                # Short at both ends: on a phone a longer one would reach beyond the chart.
+                "ticktext": [f"<{BINS[0]:g}", labels[4], labels[7], f"\u2265{BINS[-1]:g}"],
+            },
             y=count_axis(max(counts)),
             bargap=0.25,
             shapes=[_at_one()],
