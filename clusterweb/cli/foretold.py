@@ -17,7 +17,8 @@ def preview_text(answer: DryRun) -> str:
         lines.append(f"Place {preview['position']} of {preview['waiting_jobs']} in line.")
     for job in preview["preempts"]:
         name = f"J-{job['number']} {job['name']}" if job["number"] else job["name"]
-        lines.append(f"Makes room: {name} of {job['queue']}, {job['num_gpus']} GPUs ({job['rule'].replace('_', ' ')}).")
+        gpus = "1 GPU" if job["num_gpus"] == 1 else f"{job['num_gpus']} GPUs"
+        lines.append(f"Makes room: {name} of {job['queue']}, {gpus} ({job['rule'].replace('_', ' ')}).")
     return "\n".join([*lines, "Nothing is stored."])
 
 

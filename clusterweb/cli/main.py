@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from clusterweb.cli import files, foreign, jobs, queues, secrets, servers, sign_in, sweep, templates, whatif
 from clusterweb.cli.arguments import Parser, whole_number
-from clusterweb.client.errors import CommandError
+from clusterweb.cli.text import devices_named, in_words
+from clusterweb.client.client import Client
+from clusterweb.client.errors import CommandError, ServerRefused
 
 JOB_HELP = "id, number, or J- and the number"
 
@@ -26,13 +28,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = given.run(given)
         return status
     except CommandError as error:
-        print(error, file=sys.stderr)
+        print(_in_words(error), file=sys.stderr)
         return error.exit_status
     except BrokenPipeError:  # the reader of our output has ended, such as head
         sys.stderr.close()
         return 0
     except KeyboardInterrupt:
         return jobs.INTERRUPTED
+
+
+def _in_words(error: CommandError) -> str:
+    """Return what is wrong; where the server speaks of GPUs, in the word of its cluster for its devices."""
+    text = str(error)
+    if not isinstance(error, ServerRefused) or in_words(text, "") == text:
+        return text
+    try:
+        rows = Client().get("servers")["results"]
+    except CommandError:
+        return text
+    return in_words(text, devices_named(row["device_kind"] for row in rows))
 
 
 def command_parser() -> Parser:

@@ -156,6 +156,6 @@ def costs(given: Namespace) -> int:
     )
     if not found["is_priced"]:
         head = "No price is set, so nothing costs anything."
-    listed = ["", table(("QUEUE", "GPU-HOURS", "SPENT", "BUDGET", "FORECAST"), rows)] if rows else []
+    listed = ["", table(("QUEUE", "HOURS", "SPENT", "BUDGET", "FORECAST"), rows)] if rows else []
     show(given, found, "\n".join([head, *listed]))
     return 0

@@ -27,9 +27,11 @@ class ServerRefused(CommandError):
     exit_status = 1
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:  # JSON of the answer
-        lines = [str(problem.get("detail") or problem.get("title") or f"The server answered {status}.")]
+        said = str(problem.get("detail") or problem.get("title") or f"The server answered {status}.")
+        lines = [said]
         for error in problem.get("errors", []):
-            lines.append(f"  {error.get('pointer') or '/'}: {error.get('detail', '')}")
+            if error.get("detail") != said:  # of a query, whose problem is told in the words of its only error
+                lines.append(f"  {error.get('pointer') or '/'}: {error.get('detail', '')}")
         if status == 401:
             lines.append("Run clusterweb login again, or set CLUSTERWEB_TOKEN.")
         if status >= 500 and problem.get("request_id"):
@@ -37,5 +39,5 @@ class ServerRefused(CommandError):
         super().__init__("\n".join(lines))
         self.status = status
         self.code = str(problem.get("type") or "").removeprefix("urn:clusterweb:problem:")
-        self.detail = lines[0]
+        self.detail = said
         self.errors: list[Mapping[str, str]] = list(problem.get("errors", []))

@@ -66,6 +66,20 @@ def test_every_bad_field_is_named(shop: World, capsys: pytest.CaptureFixture[str
     assert "/typo" in said
 
 
+def test_one_bad_field_is_told_once(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """The one of a query is told by its sentence alone; a spec's with its place, in the cluster's word for devices."""
+    Server.objects.update(device_kind="cpu_slot")
+    assert main(["ls", "--state", "foo"]) == 1
+    filtered = capsys.readouterr().err
+    Path("job.yaml").write_text(SPEC + "resources: {gpus: 0}\n")
+    assert main(["submit", "job.yaml"]) == 1
+
+    assert filtered.startswith("state must be a comma-separated list")
+    assert len(filtered.splitlines()) == 1
+    said = "  /resources/gpus: CPU slots must be between 1 and 4096. You asked for 0."
+    assert capsys.readouterr().err.splitlines() == ["One field is wrong.", said]
+
+
 def test_list_walks_over_pages_and_filters(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
     """ls shows what matches, and says so when nothing does."""
     for _ in range(3):
