@@ -40,7 +40,6 @@ def arm_charts(arm: Figures, *, prefix: str) -> list[Chart]:
 
 
 def _use(over_time: Course, num_gpus: int, prefix: str) -> Chart:
-    mean, useful = float(over_time.allocated.mean()), float(over_time.useful.mean())
     x = _hours(over_time)
     traces = [
         area("allocated", x, _rounded(over_time.allocated), color="u2"),
@@ -50,8 +49,8 @@ def _use(over_time: Course, num_gpus: int, prefix: str) -> Chart:
     return _timed(
         Chart(
             id=f"{prefix}-use",
-            title=f"{percent(mean / num_gpus)} of {number(num_gpus)} GPUs are allocated on average, "
-            f"{percent(useful / num_gpus)} useful",
+            # The share over the whole time stands in the chart of all arms; this one shows when.
+            title=f"At most {number(over_time.allocated.max())} of {number(num_gpus)} GPUs are allocated at once",
             sub="GPUs allocated, and the same at the speed of their jobs, by time since the first submission",
             figure={"data": traces, "layout": layout(x=_x(over_time), y=count_axis(top))},
             legend=(_swatch("allocated", "u2"), _swatch("useful", "u5", "line")),

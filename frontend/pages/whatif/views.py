@@ -1,6 +1,7 @@
 """The what-if pages: the list, the form, and one scenario with its progress and results."""
 
 import json
+from datetime import datetime
 from typing import TypedDict
 
 from django.conf import settings
@@ -17,12 +18,13 @@ from frontend.pages.whatif.ready import ReadyScenario, live_variant, quota_scena
 from frontend.pages.whatif.results import figures_read, shown_so_far
 from frontend.pages.whatif.words import ANYWAY, fidelity_view, start_words
 from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, NotFound, SpecInvalid
-from scheduler.models import Scenario
+from scheduler.models import Event, Scenario
 from scheduler.models.scenario import SCENARIO_OPEN, ScenarioState
 from scheduler.selectors.cluster.servers import device_kinds
 from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import is_admin, may_ask_what_if, queues_led, require_scenario, scenarios_visible
 from scheduler.selectors.whatif import (
+    changes_after,
     doubts,
     names_of,
     scenario_metrics,
@@ -48,6 +50,16 @@ class ApplicableVariant(TypedDict):
     index: int
     name: str
     settings: str
+
+
+class AppliedVariant(TypedDict):
+    """A change of the cluster's settings to those of a variant; ``event`` is its entry in the audit list."""
+
+    event: int
+    at: datetime
+    by: str
+    name: str
+    why: str
 
 
 def _require_asker(request: HttpRequest) -> None:
@@ -207,6 +219,8 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
         "may_apply": is_admin(request.user) and found.state == ScenarioState.COMPLETED,
         "version": cluster.settings_version,
         "applicable": _applicable(found, names),
+        "applied": [_applied(event, names) for event in changes_after(found)],
+        "is_admin": is_admin(request.user),
     }
     return render(request, "whatif/scenario.html", context)
 
@@ -230,6 +244,13 @@ def _act(request: HttpRequest, found: Scenario) -> HttpResponseBase:
     except (Conflict, NotAllowed) as error:
         messages.error(request, str(error))
     return redirect("what-if-scenario", scenario=found.pk)
+
+def _applied(event: Event, names: list[str]) -> AppliedVariant:
+    """Return who applied which variant, when and why."""
+    variant = event.data.get("variant")
+    name = names[variant] if isinstance(variant, int) and variant < len(names) else "a variant"
+    return {"event": event.pk, "at": event.at, "by": event.actor, "name": name, "why": event.data.get("reason", "")}
+
 
 
 def _applicable(found: Scenario, names: list[str]) -> list[ApplicableVariant]:
@@ -260,11 +281,14 @@ def apply(request: HttpRequest, scenario: str) -> HttpResponseBase:
             expected_version=int(version),
             at=now_utc(),
             reason=request.POST.get("reason", ""),
-            because={"scenario": found.pk, "scenario_name": found.name},
+            because={"scenario": found.pk, "scenario_name": found.name, "variant": int(index)},
         )
     except (Conflict, SpecInvalid) as error:
         messages.error(request, f"{error} Look at them again, then repeat it.")
         return redirect("what-if-scenario", scenario=found.pk)
     settings = " · ".join((cluster.policy, cluster.locality, cluster.mechanism))
-    messages.success(request, f"{settings} decide from round {cluster.round_number + 1}.")
+    if cluster.settings_version == int(version):
+        messages.success(request, f"{settings} decide already. Nothing was changed.")
+    else:
+        messages.success(request, f"{settings} decide from round {cluster.round_number + 1}.")
     return redirect("what-if-scenario", scenario=found.pk)

@@ -208,6 +208,33 @@ def test_only_an_admin_applies_a_variant_and_only_on_the_settings_as_seen() -> N
     assert f"after the what-if {asked.name}" in clients["admin"].get("/admin").content.decode()
 
 
+def test_a_scenario_says_which_variant_was_applied() -> None:
+    """By whom and why, for all who see it; admins are led to the entry. What is in force already changes nothing."""
+    admin, lead = user_make("ada", admin=True), member_make(queue_make("vision"), Role.LEAD)
+    asked = scenario_make(lead, state=ScenarioState.COMPLETED)
+    clients = [Client(), Client()]
+    for client, user in zip(clients, (admin, lead), strict=True):
+        client.force_login(user)
+    form = {"variant": "1", "reason": "waits fall by a third"}
+    pages = [client.get(f"/whatif/{asked.pk}").content.decode() for client in clients]
+    assert not any("applied" in page for page in pages)
+
+    for _ in range(2):
+        version = cluster_row().settings_version
+        said = clients[0].post(f"/whatif/{asked.pk}/apply", {**form, "version": version}, follow=True).content.decode()
+
+    entry = Event.objects.get(kind="settings")
+    for_admin, for_lead = (" ".join(client.get(f"/whatif/{asked.pk}").content.decode().split()) for client in clients)
+    assert "decide already. Nothing was changed." in said
+    assert "ada applied srtf" in for_admin
+    assert "ada applied srtf" in for_lead
+    assert "waits fall by a third" in for_lead
+    link = f"/admin/audit?kind=settings&amp;before={entry.pk + 1}"
+    assert link in for_admin
+    assert link not in for_lead
+    assert "waits fall by a third" in clients[0].get(link.replace("&amp;", "&")).content.decode()
+
+
 def test_finished_variants_are_shown_while_a_slow_one_runs_and_after_a_cancel(tmp_path: Path) -> None:
     """Figures of what is done beside the progress of the rest; which is best is told when all are done."""
     admin, client = user_make(admin=True), Client()
