@@ -83,15 +83,19 @@ def chart_said(chart: Chart, word: DeviceWord, *, names: Sequence[str] = ()) -> 
 
 
 def _figure_said(figure: Json, word: DeviceWord, names: Sequence[str]) -> Json:
-    """Return a part of a figure in other words; the lists of its points are left as they are."""
+    """Return a part of a figure in other words; names on its axes are left as they are."""
     made: Json = {}
     for key, value in figure.items():
         if isinstance(value, dict):
             made[key] = _figure_said(value, word, names)
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             made[key] = [_figure_said(part, word, names) for part in value]
+        elif key in _SAID and isinstance(value, str):
+            made[key] = word.said(value, names=names)
+        elif key in _SAID and isinstance(value, list):
+            made[key] = [word.said(text, names=names) if isinstance(text, str) else text for text in value]
         else:
-            made[key] = word.said(value, names=names) if key in _SAID and isinstance(value, str) else value
+            made[key] = value
     return made
 
 
@@ -181,15 +185,15 @@ def time_axis(since: datetime, until: datetime, zone: tzinfo) -> Json:
     }
 
 
-def count_axis(most: float) -> Json:
-    """Return a y axis for a number of devices from 0 to ``most``, with ticks at whole numbers and at ``most``."""
-    top = max(1, round(most))
-    parts = next((parts for parts in (4, 5, 3, 2) if top % parts == 0), 0)
 def level_axis(values: Iterable[float]) -> Json:
     """Return a y axis from 0 for a value that never changes, where Plotly would show 1 less to 1 more; else nothing."""
     return {"rangemode": "tozero"} if len(set(values)) == 1 else {}
 
 
+def count_axis(most: float) -> Json:
+    """Return a y axis for a number of devices from 0 to ``most``, with ticks at whole numbers and at ``most``."""
+    top = max(1, round(most))
+    parts = next((parts for parts in (4, 5, 3, 2) if top % parts == 0), 0)
     step = top // parts if parts else max(1, top // 4)
     ticks = [*range(0, top - step // 2, step), top]
     return {"range": [0, top], "tickvals": ticks, "ticktext": [number(tick) for tick in ticks]}

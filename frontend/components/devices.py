@@ -29,7 +29,8 @@ class DeviceWord:
         return re.sub("|".join([*kept, GPU_WORD.pattern]), lambda found: words.get(found[0], found[0]), text)
 
 
-GPU_WORD = re.compile(r"\bGPUs?\b")
+# Also in "8-GPU jobs" and "GPU-hours", but not in a name such as big-GPU-job.
+GPU_WORD = re.compile(r"(?<!\w)(?<![^\W\d]-)GPUs?(?!\w)(?!-(?!h\b|hours?\b|seconds?\b))")
 GPUS = DeviceWord(one="GPU", many="GPUs")
 CPU_SLOTS = DeviceWord(one="CPU slot", many="CPU slots")
 MIXED = DeviceWord(one="device", many="devices")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from frontend.components.devices import DeviceWord
 from frontend.components.event_words import jobs, queues, servers
 from frontend.components.event_words.said import SUBJECT, Said, why_of
 from frontend.components.event_words.trials import trial_words
@@ -59,13 +60,15 @@ class Happening:
     at: datetime
 
 
-def happenings(rows: Sequence[EventRow]) -> list[Happening]:
-    """Return the lines of a feed."""
-    return [_happening(row) for row in rows]
+def happenings(rows: Sequence[EventRow], device: DeviceWord) -> list[Happening]:
+    """Return the lines of a feed, with the cluster's word for its devices."""
+    return [_happening(row, device) for row in rows]
 
 
-def _happening(row: EventRow) -> Happening:
-    tone, icon, words = _WORDS.get(row["kind"], _other)(row)
+def _happening(row: EventRow, device: DeviceWord) -> Happening:
+    tone, icon, told = _WORDS.get(row["kind"], _other)(row)
+    # Names and reasons stay as they were typed.
+    words = device.said(told, names=[value for value in row["data"].values() if isinstance(value, str)])
     if row["job_number"] is not None:
         subject, href = row["job_name"] or "", f"/jobs/J-{row['job_number']}"
     elif row["server"]:

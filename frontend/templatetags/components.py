@@ -200,6 +200,14 @@ def devices(word: DeviceWord, count: int) -> str:
     return word.counted(count)
 
 
+@register.simple_tag(takes_context=True)
+def in_words(context: template.Context, text: object) -> str:
+    """Write a sentence of the core with the cluster's word for its devices; before the sign-in as it is."""
+    frame = context.get("frame")
+    word: DeviceWord = frame["device"] if frame else GPUS
+    return word.said(str(text))
+
+
 @register.filter
 def said(text: str, word: DeviceWord) -> str:
     """Write a sentence of the core with the cluster's word for its devices: ``{{ sentence|said:frame.device }}``."""

@@ -36,7 +36,7 @@ def user_limits_words(row: EventRow) -> Said:
     """Return the words of ``user_limits``."""
     after = row["data"].get("after", {})
     gpus, queued = after.get("user_max_gpus"), after.get("user_max_queued")
-    parts = [*([f"hold {counted(gpus, 'device')}"] if gpus else []), *([f"have {queued} queued"] if queued else [])]
+    parts = [*([f"hold {counted(gpus, 'GPU')}"] if gpus else []), *([f"have {queued} queued"] if queued else [])]
     what = f"lets each user of {SUBJECT} {' and '.join(parts)} at most" if parts else f"lifted the limits of {SUBJECT}"
     return "info", "users", f"{row['actor']} {what}{why_of(row)}."
 

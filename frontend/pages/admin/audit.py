@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Iterator
 from datetime import datetime, time, timedelta, tzinfo
 from typing import Literal, NotRequired, TypedDict, get_args
@@ -11,12 +12,14 @@ from django.shortcuts import render
 from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_safe
 
+from frontend.components.devices import DeviceWord, device_word
 from frontend.components.errors import page
 from frontend.components.viewer import viewer_zone
 from frontend.pages.admin.views import require_admin
 from scheduler.core.model.errors import NotFound
 from scheduler.selectors.accounts.audit import KINDS, audit_list, audit_row
 from scheduler.selectors.accounts.rows import AuditRow
+from scheduler.selectors.cluster.servers import device_kinds
 
 ON_A_PAGE = 50
 EXPORTED_MOST = 100_000
@@ -85,7 +88,8 @@ def audit(request: HttpRequest) -> HttpResponseBase:
         rows = rows.filter(pk__lt=int(before))
     found = [audit_row(event) for event in rows[: ON_A_PAGE + 1]]
     shown = found[:ON_A_PAGE]
-    lines: list[AuditLine] = [{**row, "changes": _changes(row), "words": _did(row)} for row in shown]
+    device = device_word(device_kinds(request.user))
+    lines: list[AuditLine] = [{**row, "changes": _changes(row, device), "words": _did(row)} for row in shown]
     context = {
         "rows": lines,
         "sent": sent,
@@ -102,7 +106,12 @@ def _did(row: AuditRow) -> str:
     return f"{row['kind']}: {row['did']}".replace("_", " ")
 
 
-def _changes(row: AuditRow) -> list[tuple[str, str, str]]:
+def _named(name: str, device: DeviceWord) -> str:
+    """Return the name of a field in words: ``user max GPUs``."""
+    return device.said(re.sub(r"\bgpu(s?)\b", r"GPU\1", name.replace("_", " ")))
+
+
+def _changes(row: AuditRow, device: DeviceWord) -> list[tuple[str, str, str]]:
     """Return name, before and after of all that changed."""
     before, after = row["before"], row["after"]
     if not (isinstance(before, dict) or isinstance(after, dict)):
@@ -110,7 +119,7 @@ def _changes(row: AuditRow) -> list[tuple[str, str, str]]:
     before, after = (side if isinstance(side, dict) else {} for side in (before, after))
     names = [*after, *(name for name in before if name not in after)]
     return [
-        (name.replace("_", " "), _said(before.get(name)), _said(after.get(name)))
+        (_named(name, device), _said(before.get(name)), _said(after.get(name)))
         for name in names
         if (before.get(name) or None) != (after.get(name) or None)
     ]

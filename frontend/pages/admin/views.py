@@ -161,6 +161,7 @@ def _show(
 ) -> HttpResponse:
     errors = labelled(errors or [])
     cluster, servers = cluster_row(), server_list(request.user)
+    device = device_word(row["device_kind"] for row in servers)
     post = request.POST.dict() if request.method == "POST" else None
     # After a conflict the form keeps what was typed but takes the new version: a user who saves again has been warned.
     audit = Event.objects.filter(kind__in=AUDITED).order_by("-id")
@@ -169,13 +170,13 @@ def _show(
         "next_round": cluster.round_number + 1,
         "smoke_run_s": f"{cluster.smoke_run_s:g}" if post is None else post.get("smoke_run_s", ""),
         "volume": [(name, label, (post or {}).get(name, getattr(cluster, name))) for name, label in VOLUME_LABELS],
-        "sections": sections(cluster, device_word(row["device_kind"] for row in servers), post=post, errors=errors),
+        "sections": sections(cluster, device, post=post, errors=errors),
         "errors": errors or [],
         "conflict": conflict,
         "reason": request.POST.get("reason", "") if post else "",
         "servers": servers,
         "earlier": earlier_settings(),
         "starts": starts_view(now_utc()),
-        "audit": happenings([event_row(event) for event in events_joined(audit)[:AUDIT_MOST]]),
+        "audit": happenings([event_row(event) for event in events_joined(audit)[:AUDIT_MOST]], device),
     }
     return render(request, "admin/admin.html", context, status=status)

@@ -171,7 +171,7 @@ def server(request: HttpRequest, server_id: str) -> HttpResponseBase:
             range_=range_,
             zone=zone,
         ),
-        "feed": happenings([event_row(event) for event in events]),
+        "feed": happenings([event_row(event) for event in events], device),
         "effect": drain_effect(row),
         "is_admin": is_admin(request.user),
     }

@@ -1,6 +1,5 @@
 """The job that a page is about, its reader and the time of reading: what all its tabs share, each read once."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
@@ -8,7 +7,7 @@ from functools import cached_property
 
 from django.http import Http404, HttpRequest
 
-from frontend.components.devices import GPUS, DeviceWord, device_word
+from frontend.components.devices import DeviceWord, device_word
 from frontend.components.times import Series, as_time_or_none
 from frontend.components.viewer import now_utc, viewer_zone
 from scheduler.core.model.errors import NotFound
@@ -28,7 +27,6 @@ from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import require_job
 
 FEW_FILES, MOST_FILES = 1_000, 20_000
-_GPU_WORD = re.compile(r"(?<![\w-])GPU(s?)(?![\w-])")
 
 
 def found_job(request: HttpRequest, key: str) -> Job:
@@ -42,13 +40,6 @@ def found_job(request: HttpRequest, key: str) -> Job:
 def them(count: int) -> str:
     """Return the pronoun of so many devices."""
     return "it" if count == 1 else "them"
-
-
-def in_words(text: str, device: DeviceWord) -> str:
-    """Return a sentence of the scheduler with its GPUs called what they are here."""
-    if device == GPUS:
-        return text
-    return _GPU_WORD.sub(lambda match: device.many if match[1] else device.one, text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +163,7 @@ class Subject:
 
     def words(self, text: str) -> str:
         """Return a sentence of the scheduler with the devices called what they are here."""
-        return in_words(text, self.device)
+        return self.device.said(text)
 
 
 def subject_of(request: HttpRequest, key: str) -> Subject:

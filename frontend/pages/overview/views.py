@@ -102,7 +102,7 @@ def overview(request: HttpRequest) -> HttpResponse:
             "completion": completion(summary, f"last {span}"),
             "jobs": jobs,
             "jobs_note": jobs_note,
-            "feed": happenings(feed(user, 6)),
+            "feed": happenings(feed(user, 6), device),
             "groups": ["cluster", *(f"queue.{pk}" for pk in queues_visible(user).values_list("pk", flat=True)[:50])],
             "first_queue": queues_submittable(user).values_list("name", flat=True).first() or "my-queue",
             "submit_url": request.build_absolute_uri("/api/v1/jobs"),

@@ -59,12 +59,12 @@ def overview_context(user: Actor, queue: Queue, range_: Range, *, zone: tzinfo, 
         "fair": fairness_chart(queue.name, queue.color_slot, [row["rho"] for row in rated]),
         "loans_now": loan_ledger(user, queue, since=range_.until - MOMENT, until=range_.until)["now"],
         "unused_gpus": sum(job.num_gpus for job in job_list(user, JobFilters(queue=queue.name, is_idle=True))),
-        "unfair": _unfair(queue),
-        "feed": happenings([event_row(event) for event in events[:FEED_MOST]]),
+        "unfair": _unfair(queue, device),
+        "feed": happenings([event_row(event) for event in events[:FEED_MOST]], device),
     }
 
 
-def _unfair(queue: Queue) -> Happening | None:
+def _unfair(queue: Queue, device: DeviceWord) -> Happening | None:
     """Return the alert that the queue fares worse than the limit allows; None while it does not."""
     told = events_joined(Event.objects.filter(queue=queue, kind__in=(UNFAIR, FAIR))).order_by("-id").first()
-    return happenings([event_row(told)])[0] if told is not None and told.kind == UNFAIR else None
+    return happenings([event_row(told)], device)[0] if told is not None and told.kind == UNFAIR else None

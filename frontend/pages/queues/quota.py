@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseRedirect
 
+from frontend.components.devices import DeviceWord
 from frontend.components.happenings import Happening, happenings
 from frontend.components.viewer import now_utc
 from frontend.pages.queues.consequences import consequences
@@ -76,6 +77,7 @@ def quota_context(
     queue: Queue,
     sent: SentContext,
     *,
+    device: DeviceWord,
     may_change: bool,
     asked: QuotaRequest | None = None,
     typed_gpus: str = "",
@@ -105,7 +107,7 @@ def quota_context(
         "left": left,
         "slider": form["quota_gpus"].value(),
         "now_percent": 100 * queue.quota_gpus / scale,
-        "changes": happenings([event_row(event) for event in changes[:CHANGES_SHOWN]]),
+        "changes": happenings([event_row(event) for event in changes[:CHANGES_SHOWN]], device),
         "quota_form": form,
         "limits_form": sent.get("limits_form") or LimitsForm(initial=_limits(queue)),
         "idle_form": sent.get("idle_form") or IdleForm(initial=_idle(queue)),

@@ -142,6 +142,7 @@ def _show(request: HttpRequest, shown: Queue, tab: str, sent: Sent) -> HttpRespo
             request.user,
             shown,
             sent.context,
+            device=device,
             may_change=detail["may_change_quota"],
             asked=asked,
             typed_gpus=request.GET.get("gpus", ""),

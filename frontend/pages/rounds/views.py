@@ -116,7 +116,9 @@ def round_page(request: HttpRequest, number: int) -> HttpResponseBase:
         "did": what_it_did(row),
         "why": trigger_words(row["trigger"]),
         "options": [(option_label(name), option_text(value)) for name, value in row["policy_options"].items()],
-        "preemptions": [{**entry, "words": preemption_words(entry)} for entry in row["preemptions"][:SHOWN_MOST]],
+        "preemptions": [
+            {**entry, "words": preemption_words(entry, device)} for entry in row["preemptions"][:SHOWN_MOST]
+        ],
         "trials": [_trial(entry) for entry in row["trials"][:SHOWN_MOST]],
         "launched": launched[:SHOWN_MOST],
         "num_launched": counts.pop("launched", 0),

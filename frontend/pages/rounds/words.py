@@ -79,10 +79,10 @@ def folded_words(rows: list[RoundRow]) -> str:
     return f"{counted(len(rows), 'round')} changed nothing"
 
 
-def preemption_words(entry: PreemptionRow) -> str:
+def preemption_words(entry: PreemptionRow, device: DeviceWord) -> str:
     """Return why a job had to stop, and for which job."""
     by = entry["by_job"]
-    rule = str(RULES.get(entry["rule"], entry["rule"]))
+    rule = device.said(RULES.get(entry["rule"], entry["rule"]))
     return f"{rule[0].upper()}{rule[1:]}" + (f", for {by['name']}." if by else ".")
 
 

@@ -53,13 +53,13 @@ def search_page(request: HttpRequest) -> HttpResponse:
     asked = request.GET.get("q", "").replace("\x00", "").strip()[:MOST_LETTERS]
     prefix = asked[:1] if asked[:1] in PREFIXES else ""
     text, now, zone = asked.removeprefix(prefix).strip(), now_utc(), viewer_zone(request)
-    access = access_of(request.user)
+    access, device = access_of(request.user), device_word(device_kinds(request.user))
     found = search(request.user, text, now, kinds=PREFIXES.get(prefix, KINDS))
-    groups = _things(found, access, device_word(device_kinds(request.user)), now, zone)
+    groups = _things(found, access, device, now, zone)
     if not prefix:
-        groups.append(_places("pages", "Pages", PAGES, text, access))
+        groups.append(_places("pages", "Pages", PAGES, text, access, device))
     if prefix in ("", ">"):
-        groups.append(_actions(found, text, access, whole=prefix == ">"))
+        groups.append(_actions(found, text, access, device, whole=prefix == ">"))
     groups = [group for group in groups if group.hits]
     count = sum(len(group.hits) for group in groups)
     context = {
@@ -134,19 +134,22 @@ def _may(access: Access, need: Need) -> bool:
     return need is Need.ANY or access.is_admin or (need is Need.ASKS and access.asks_what_if)
 
 
-def _places(key: str, label: str, places: Sequence[Place], text: str, access: Access, most: int = FEW) -> Group:
+def _places(
+    key: str, label: str, places: Sequence[Place], text: str, access: Access, device: DeviceWord, most: int = FEW
+) -> Group:
     """Return the places that match by label first, then those whose description does; all for no letters."""
     wanted = text.lower()
     open_ones = [place for place in places if _may(access, place.need)]
     by_label = [place for place in open_ones if wanted in place.label.lower()]
     by_about = [place for place in open_ones if place not in by_label and wanted in place.about.lower()]
-    hits = [Hit(href=one.href, label=one.label, about=one.about, icon=one.icon) for one in (*by_label, *by_about)]
+    found = (*by_label, *by_about)
+    hits = [Hit(href=one.href, label=one.label, about=device.said(one.about), icon=one.icon) for one in found]
     return Group(key=key, label=label, hits=hits[:most] if wanted else hits)
 
 
-def _actions(found: Found, text: str, access: Access, *, whole: bool) -> Group:
+def _actions(found: Found, text: str, access: Access, device: DeviceWord, *, whole: bool) -> Group:
     """Return what can be done: with the servers that match first, where an admin asks."""
-    group = _places("actions", "Actions", ACTIONS, text, access, most=len(ACTIONS) if whole else FEW)
+    group = _places("actions", "Actions", ACTIONS, text, access, device, most=len(ACTIONS) if whole else FEW)
     drains = [
         Hit(
             href=reverse("server-drain", args=[hit["name"]]),

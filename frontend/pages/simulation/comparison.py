@@ -149,7 +149,7 @@ def wait_chart(results: Sequence[Figures], names: Sequence[str], drawn: Sequence
         traces.append(trace)
         rows += [
             (
-                f"{name}: {label} GPUs",
+                f"{name}: {label} {'GPU' if label == '1' else 'GPUs'}",
                 number(waits[label].jobs),
                 duration(waits[label].p50_s),
                 duration(waits[label].p90_s),

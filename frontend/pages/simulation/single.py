@@ -40,7 +40,7 @@ def arm_charts(arm: Figures, *, prefix: str) -> list[Chart]:
 
 
 def _use(over_time: Course, num_gpus: int, prefix: str) -> Chart:
-    x = _hours(over_time)
+    x, most = _hours(over_time), float(over_time.allocated.max())
     traces = [
         area("allocated", x, _rounded(over_time.allocated), color="u2"),
         line("useful", x, _rounded(over_time.useful), color="u5", shape="hv"),
@@ -50,7 +50,7 @@ def _use(over_time: Course, num_gpus: int, prefix: str) -> Chart:
         Chart(
             id=f"{prefix}-use",
             # The share over the whole time stands in the chart of all arms; this one shows when.
-            title=f"At most {number(over_time.allocated.max())} of {number(num_gpus)} GPUs are allocated at once",
+            title=f"At most {number(most)} of {number(num_gpus)} GPUs are allocated at once",
             sub="GPUs allocated, and the same at the speed of their jobs, by time since the first submission",
             figure={"data": traces, "layout": layout(x=_x(over_time), y=count_axis(top))},
             legend=(_swatch("allocated", "u2"), _swatch("useful", "u5", "line")),

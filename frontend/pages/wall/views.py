@@ -77,7 +77,7 @@ def _context(request: HttpRequest, reader: Reader, now: datetime) -> dict[str, o
     servers = wall_servers(rows)
     line = wall_line(user, now, most=LINE, names=reader.names)
     events = [row for row in feed(user, FEED_READ) if words.is_news(row)][:NEWS]
-    news = words.news_of(events, names=reader.names)
+    news = words.news_of(events, device, names=reader.names)
     recent = now - timedelta(seconds=2 * settings.ROUND_S)
     shares = sorted(queue_shares(user), key=lambda share: -share["held_gpus"])[:QUEUES]
     summary = jct_summary(user, now - DAY)

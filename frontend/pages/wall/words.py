@@ -43,10 +43,10 @@ def headline(
     return Headline(bold=f"{number(frame['allocated_gpus'])} of {device.counted(usable)} {verb} allocated", soft=waits)
 
 
-def news_of(rows: Sequence[EventRow], *, names: bool) -> list[Happening]:
+def news_of(rows: Sequence[EventRow], device: DeviceWord, *, names: bool) -> list[Happening]:
     """Return what happened, without names of jobs where they are not to be shown."""
     shown = [row if names else _nameless(row) for row in rows]
-    return [replace(told, href="") for told in happenings(shown)]
+    return [replace(told, href="") for told in happenings(shown, device)]
 
 
 def is_news(row: EventRow) -> bool:

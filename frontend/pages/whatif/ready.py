@@ -63,7 +63,7 @@ def quota_scenario(cluster: Cluster, queue: Queue, device: DeviceWord) -> ReadyS
     )
 
 
-def ready_scenarios(cluster: Cluster) -> list[ReadyScenario]:
+def ready_scenarios(cluster: Cluster, device: DeviceWord) -> list[ReadyScenario]:
     """Return three scenarios that begin with the settings in force."""
     live = live_variant(cluster)
     others = [{**_same(live), "policy": name} for name in POLICIES if name != cluster.policy]
@@ -91,7 +91,7 @@ def ready_scenarios(cluster: Cluster) -> list[ReadyScenario]:
         ReadyScenario(
             key="week",
             title="How do policies compare on a busy week?",
-            text="2 000 generated jobs of four teams on 16 servers of 8 GPUs, with three seeds.",
+            text=f"2 000 generated jobs of four teams on 16 servers of {device.counted(8)}, with three seeds.",
             body={
                 "name": "Policies on a busy week",
                 "start": {

@@ -95,13 +95,13 @@ def scenarios(request: HttpRequest) -> HttpResponseBase:
 
 
 def _ready(request: HttpRequest) -> list[ReadyScenario]:
-    cluster = cluster_row()
+    cluster, device = cluster_row(), device_word(device_kinds(request.user))
     if is_admin(request.user):
-        return ready_scenarios(cluster)
-    led, device = list(queues_led(request.user)[:1]), device_word(device_kinds(request.user))
+        return ready_scenarios(cluster, device)
+    led = list(queues_led(request.user)[:1])
     return [
         *(quota_scenario(cluster, queue, device) for queue in led),
-        *(one for one in ready_scenarios(cluster) if not one.of_cluster),
+        *(one for one in ready_scenarios(cluster, device) if not one.of_cluster),
     ]
 
 
@@ -199,7 +199,7 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
     at, names, about = now_utc(), names_of(found), found.about.get("text", "")
     progress, metrics = scenario_progress(found, at), scenario_metrics(found)
     figures = figures_read(found, names) if found.state != ScenarioState.QUEUED else {}
-    cluster = cluster_row()
+    cluster, device = cluster_row(), _device(request, found)
     context = {
         "scenario": found,
         "address": request.build_absolute_uri(request.path),
@@ -210,11 +210,11 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
         "is_open": found.state in SCENARIO_OPEN,
         "may_end": found.owner_id == request.user.pk or is_admin(request.user),
         "words": start_words(found.start, about),
-        "about": about,
-        "warnings": found.about.get("warnings", []),
+        "about": device.said(about, names=names),
+        "warnings": [device.said(text, names=names) for text in found.about.get("warnings", [])],
         "fidelity": fidelity_view(found.about.get("fidelity")),
         "anyway": ANYWAY,
-        "shown": shown_so_far(found, figures, metrics, names, device=_device(request, found)),
+        "shown": shown_so_far(found, figures, metrics, names, device=device),
         "is_answered": found.state == ScenarioState.COMPLETED and len(figures) == len(names),
         "may_apply": is_admin(request.user) and found.state == ScenarioState.COMPLETED,
         "version": cluster.settings_version,
@@ -226,9 +226,8 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
 
 
 def _device(request: HttpRequest, found: Scenario) -> DeviceWord:
-    """Return the word for devices: that of this cluster where a scenario is about it; a trace has GPUs."""
-    is_own = found.start.get("kind") in ("live", "past")
-    return device_word(device_kinds(request.user)) if is_own else GPUS
+    """Return the word for devices: that of this cluster; the servers of a trace had GPUs."""
+    return GPUS if found.start.get("kind") == "trace" else device_word(device_kinds(request.user))
 
 
 def _act(request: HttpRequest, found: Scenario) -> HttpResponseBase:
@@ -245,12 +244,12 @@ def _act(request: HttpRequest, found: Scenario) -> HttpResponseBase:
         messages.error(request, str(error))
     return redirect("what-if-scenario", scenario=found.pk)
 
+
 def _applied(event: Event, names: list[str]) -> AppliedVariant:
     """Return who applied which variant, when and why."""
     variant = event.data.get("variant")
     name = names[variant] if isinstance(variant, int) and variant < len(names) else "a variant"
     return {"event": event.pk, "at": event.at, "by": event.actor, "name": name, "why": event.data.get("reason", "")}
-
 
 
 def _applicable(found: Scenario, names: list[str]) -> list[ApplicableVariant]:

@@ -2,7 +2,6 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Job, Round, Sample, Server
 from scheduler.models.server import ServerState
 from tests.integration.page_frame.frame_world import ROLES, World, world_make
+from tests.support.pages.reader import Page
 from tests.support.rows.factories import job_make, sample_make, server_make, user_make
 
 pytestmark = pytest.mark.django_db
@@ -49,38 +49,6 @@ def _static_files(settings: Any, tmp_path: Path) -> None:
 @pytest.fixture
 def world() -> World:
     return world_make()
-
-
-class Page(HTMLParser):
-    """What a reader gets of a page: its text, its headings, its scripts and its inline handlers."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.headings = 0
-        self.inline: list[str] = []
-        self.words: list[str] = []
-        self._skipped = 0
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        self.headings += tag == "h1"
-        self._skipped += tag in {"script", "style"}
-        self.inline += [name for name in given if name.startswith("on")]
-        if tag == "script" and "src" not in given and given.get("type") != "application/json":
-            self.inline.append("script")
-        self.words += [given[name] or "" for name in ("title", "aria-label", "placeholder") if name in given]
-
-    def handle_endtag(self, tag: str) -> None:
-        self._skipped -= tag in {"script", "style"}
-
-    def handle_data(self, data: str) -> None:
-        if not self._skipped:
-            self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
 
 
 def shown(client: Client, path: str, *, status: int = 200) -> Page:
@@ -191,19 +159,6 @@ def test_overview_says_what_is_free_where_no_job_may_start() -> None:
     server_make("server-1", gpus=2, device_kind="gpu", state=ServerState.DRAINING)
     client = Client()
     client.force_login(user_make())
-def test_a_server_that_still_runs_a_job_is_draining() -> None:
-    """Maintenance may begin when it is drained, not before."""
-    server = server_make("server-1", state=ServerState.DRAINING)
-    job_make(state=JobState.RUNNING, server=server)
-    client = Client()
-    client.force_login(user_make(admin=True))
-
-    for path in ("/cluster", f"/cluster/{server.pk}", "/admin"):
-        text = shown(client, path).text
-        assert "Draining" in text, path
-        assert "Drained" not in text, path
-
-
     alone = shown(client, "/").text.replace("\u00a0", " ")
     server_make("server-2", gpus=4, device_kind="gpu")
     server_make("server-3", gpus=1, device_kind="gpu", state=ServerState.DRAINING)
@@ -234,6 +189,19 @@ def test_cluster_page_says_what_is_drained_and_since_when() -> None:
     assert "cell drained" in client.get("/").content.decode()
     assert "has 0 free, 8 drained since 3 Jan" in one
     assert client.get(f"/cluster/{drained.pk}").content.decode().count('<span class="soft">drained</span>') == 8
+
+
+def test_a_server_that_still_runs_a_job_is_draining() -> None:
+    """Maintenance may begin when it is drained, not before."""
+    server = server_make("server-1", state=ServerState.DRAINING)
+    job_make(state=JobState.RUNNING, server=server)
+    client = Client()
+    client.force_login(user_make(admin=True))
+
+    for path in ("/cluster", f"/cluster/{server.pk}", "/admin"):
+        text = shown(client, path).text
+        assert "Draining" in text, path
+        assert "Drained" not in text, path
 
 
 def test_a_server_that_was_never_seen_names_and_counts_nothing() -> None:

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from frontend.components.devices import DeviceWord
+from frontend.components.devices import GPUS, DeviceWord
 from frontend.components.event_words.jobs import kept_longer
 from frontend.components.happenings import happenings
 from frontend.pages.overview.words import request_line
@@ -17,7 +17,7 @@ AT = "2026-11-24T12:00:00.000Z"
 def said(kind: str, data: dict[str, Any], server: str | None = "gpu-2") -> str:
     """Return one line of the feed as it is read."""
     row = {"kind": kind, "actor": "ada", "at": AT, "job_number": None, "server": server, "queue": None, "data": data}
-    (line,) = happenings([cast(EventRow, row)])
+    (line,) = happenings([cast(EventRow, row)], GPUS)
     return line.before + line.subject + line.words
 
 
@@ -52,6 +52,6 @@ def test_asker_reads_that_less_was_given(given: int, words: str) -> None:
     """A grant of less is told as one."""
     row = {"queue": "vision", "state": "granted", "answered_by": "ada", "given_gpus": given, "quota_gpus": 12}
 
-    line = request_line(cast(QuotaRequestRow, {**row, "answer": ""}), DeviceWord(one="GPU", many="GPUs"))
+    line = request_line(cast(QuotaRequestRow, {**row, "answer": ""}), GPUS)
 
     assert line["words"].replace("\u00a0", " ") == f"vision: ada granted your request: {words}"

@@ -74,6 +74,12 @@ def test_counts_agree_with_their_noun() -> None:
     assert spaced(counted(1, "job")) == "1 job"
     assert spaced(counted(7, "job")) == "7 jobs"
     assert spaced(device_word(["cpu_slot"]).counted(2)) == "2 CPU slots"
+    said = device_word(["cpu_slot"]).said
+    assert (
+        said("1 in 10 8-GPU jobs holds 2 GPU-hours, GPUs.")
+        == "1 in 10 8-CPU slot jobs holds 2 CPU slot-hours, CPU slots."
+    )
+    assert said("big-GPU-job waits behind GPU-test and myGPU") == "big-GPU-job waits behind GPU-test and myGPU"
     assert spaced(device_word(["gpu", "gpu"]).counted(1)) == "1 GPU"
     assert spaced(device_word(["gpu", "cpu_slot"]).counted(3)) == "3 devices"
 

@@ -6,6 +6,7 @@ from types import ModuleType
 
 import pytest
 
+from frontend.components.devices import GPUS
 from scheduler.core.spec import limits
 
 # The readers of step 2.
@@ -45,6 +46,6 @@ def test_the_schema_tells_it(changed: dict[str, ModuleType]) -> None:
 
 def test_the_form_shows_it(changed: dict[str, ModuleType]) -> None:
     """In the empty field."""
-    form = changed[FORM].SpecForm(queues=[], device_many="GPUs")
+    form = changed[FORM].SpecForm(queues=[], device=GPUS)
 
     assert 'placeholder="47s"' in str(form["grace"])

@@ -11,7 +11,6 @@ from frontend.components.formats import data_size, duration, number, percent
 from frontend.components.reason_names import reason_name
 from frontend.components.states import look
 from frontend.components.times import as_time
-from frontend.pages.jobs.subject import in_words
 from scheduler.core.operations.reasons import sentence
 from scheduler.selectors.rows import EventRow
 
@@ -41,7 +40,7 @@ def event_line(row: EventRow, device: DeviceWord) -> EventLine:
         at=as_time(row["at"]),
         tone=tone,
         icon=icon,
-        words=in_words(words, device),
+        words=device.said(words),
         reason=row["reason"],
         actor=row["actor"],
         details=", ".join(_detail(key, value, device) for key, value in row["data"].items() if value not in (None, "")),

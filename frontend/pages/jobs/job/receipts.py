@@ -71,13 +71,13 @@ def _rule_words(rule: str, by: NamedJob | None, subject: Subject) -> str:
     if rule == PreemptRule.SERVER_GONE:
         return "its server left the pool"
     if rule == PreemptRule.NO_SHARE:
-        return "the policy gave its GPUs to other jobs"
+        return subject.words("the policy gave its GPUs to other jobs")
     if rule == PreemptRule.MOVED:
         return "it went on elsewhere"
     if rule == PreemptRule.UNPACKED:
-        return "it no longer shared the GPUs of another job"
+        return subject.words("it no longer shared the GPUs of another job")
     first = by["name"] if by else "another job"
-    return FIRST_BY_POLICY.get(subject.explain["policy"], "{} comes before it").format(first)
+    return subject.words(FIRST_BY_POLICY.get(subject.explain["policy"], "{} comes before it")).format(first)
 
 
 def _lost_words(attempt: RunRow, subject: Subject) -> str:

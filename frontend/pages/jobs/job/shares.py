@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from frontend.components.formats import MINUS, clock, data_size, duration, joined, number, percent, signed
 from frontend.pages.jobs.charts.progress import newest
-from frontend.pages.jobs.subject import Subject, in_words
+from frontend.pages.jobs.subject import Subject
 from scheduler.core.spec.launch import StoredResources, launch_words, stored_per
 from scheduler.selectors.jobs.rows import AttemptRow, SeatRow
 
@@ -148,7 +148,7 @@ def _common(subject: Subject) -> list[Pair]:
 
 def _launch(subject: Subject) -> str:
     spec = subject.job.spec
-    return in_words(launch_words(stored_per(spec), StoredResources(spec["resources"])), subject.device)
+    return subject.words(launch_words(stored_per(spec), StoredResources(spec["resources"])))
 
 
 def _directory(subject: Subject) -> list[Pair]:

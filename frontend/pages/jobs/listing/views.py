@@ -21,7 +21,7 @@ from frontend.pages.jobs.charts.timeline import CAUSES
 from frontend.pages.jobs.job.views import done_words, undo_tags
 from frontend.pages.jobs.listing.columns import column_boxes
 from frontend.pages.jobs.listing.filters import GROUPS, MINE, SORTS, ListQuery, jobs_page, list_query
-from frontend.pages.jobs.subject import found_job, in_words, them
+from frontend.pages.jobs.subject import found_job, them
 from frontend.pages.jobs.submit.preview import curl_of_spec
 from scheduler.core.model.lifecycle import HOLDING, PREPARING, TERMINAL, JobState, phase_of
 from scheduler.core.spec.limits import PRIORITY
@@ -291,7 +291,7 @@ def _detail(job: Job, row: JobRow, device: DeviceWord, now: datetime) -> str:
     """Return why it waits or how it ended, in words; a job that trains has a bar instead."""
     state = JobState(job.state)
     if state is JobState.QUEUED:
-        return in_words(row["wait_sentence"], device)
+        return device.said(row["wait_sentence"])
     if state is JobState.RUNNING and job.idle_since is not None:
         return f"Has not used its {device.named(job.num_gpus)} for {duration((now - job.idle_since).total_seconds())}"
     if state is JobState.SUSPENDED and job.idle_since is not None:

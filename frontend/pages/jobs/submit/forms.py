@@ -9,6 +9,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 
+from frontend.components.devices import DeviceWord
 from frontend.pages.jobs.submit.spec_fields import GIT, field_of, unix_lines
 from scheduler.core.model.errors import FieldError
 from scheduler.core.spec.launch import LaunchPer
@@ -123,7 +124,7 @@ class SpecForm(forms.Form):
         label="Start its command",
         required=False,
         help_text="torchrun and the like: once on each server.",
-        widget=forms.Select(choices=LAUNCHES),
+        widget=forms.Select(),
     )
     total_steps = _line("Steps in all", "For progress and the time it ends.", inputmode="numeric")
     env = _area("Environment", "One variable a line, as NAME=value, or NAME={secret: wandb}.", 3, placeholder="SEED=1")
@@ -147,13 +148,15 @@ class SpecForm(forms.Form):
     depends_on = _line("Starts after", "Such as J-12: completed, A-100: ended. Or failed.")
     labels = _area("Labels", "One label a line, as NAME=value.", 2, placeholder="model=resnet")
 
-    def __init__(self, *args: object, queues: Iterable[Queue], device_many: str, **kwargs: object) -> None:
+    def __init__(self, *args: object, queues: Iterable[Queue], device: DeviceWord, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # Django's own arguments, passed on
         choices = [(queue.name, queue.name) for queue in queues]
         select = self.fields["queue"].widget
         assert isinstance(select, forms.Select)
         select.choices = [("", "Choose a queue"), *choices] if len(choices) != 1 else choices
-        self.fields["gpus"].label = device_many
+        launch = self.fields["launch"].widget
+        assert isinstance(launch, forms.Select)
+        launch.choices = [(value, device.said(label)) for value, label in LAUNCHES]
 
     def opens_more(self) -> bool:
         """Return whether a field that is folded away holds something or is wrong."""

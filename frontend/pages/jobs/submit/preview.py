@@ -11,7 +11,6 @@ from frontend.components.happenings import RULES
 from frontend.components.times import as_time_or_none
 from frontend.components.viewer import now_utc, viewer_zone
 from frontend.pages.jobs.head import place_in_line
-from frontend.pages.jobs.subject import in_words
 from frontend.pages.jobs.submit.reach import reach_rows
 from frontend.pages.jobs.submit.spec_yaml import spec_as_yaml
 from frontend.pages.jobs.waiting.estimate import time_rows
@@ -55,7 +54,7 @@ def preview_of(request: HttpRequest, spec: JobSpec) -> Preview:
     names = [seat["server"] for seat in found["placement"] or ()]
     return Preview(
         title=title,
-        sentence=in_words(found["sentence"], word),
+        sentence=word.said(found["sentence"]),
         tone=tone,
         icon=icon,
         rows=[
@@ -102,7 +101,7 @@ def _place_rows(found: JobPreview, word: DeviceWord) -> list[tuple[str, str]]:
 
 def _launch_row(spec: JobSpec, word: DeviceWord) -> tuple[str, str]:
     """Return how often the command starts."""
-    return "Its command starts", in_words(launch_words(spec.starts_per, spec.resources), word)
+    return "Its command starts", word.said(launch_words(spec.starts_per, spec.resources))
 
 
 def _array_rows(spec: JobSpec) -> list[tuple[str, str]]:
@@ -126,7 +125,7 @@ def _when_rows(request: HttpRequest, found: JobPreview) -> list[tuple[str, str]]
 
 def _leaver(row: PreemptedJob, word: DeviceWord) -> Leaver:
     href = f"/jobs/J-{row['number']}" if row["number"] else ""
-    why = f"{word.counted(row['num_gpus'])} of {row['queue']}: {RULES.get(row['rule'], row['rule'])}"
+    why = f"{word.counted(row['num_gpus'])} of {row['queue']}: {word.said(RULES.get(row['rule'], row['rule']))}"
     return Leaver(name=row["name"], href=href, why=why)
 
 

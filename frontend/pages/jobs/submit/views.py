@@ -69,7 +69,7 @@ class FormChoices:
 
     def form(self, *, data: QueryDict | None = None, initial: dict[str, str] | None = None) -> SpecForm:
         """Return the form, with what was posted or with first values."""
-        return SpecForm(data, initial=initial, queues=self.queues, device_many=self.device.many)
+        return SpecForm(data, initial=initial, queues=self.queues, device=self.device)
 
 
 @dataclass(slots=True, kw_only=True)
