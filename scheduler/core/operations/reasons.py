@@ -6,6 +6,7 @@ Every member of WaitReason has a sentence, and every sentence still stands when 
 from collections.abc import Callable
 
 from scheduler.core.model.plan import Evidence, WaitReason
+from scheduler.core.operations.needed_change import cannot_start, name, quantity
 
 
 def sentence(reason: WaitReason | str, evidence: Evidence) -> str:
@@ -14,31 +15,30 @@ def sentence(reason: WaitReason | str, evidence: Evidence) -> str:
     Args:
         reason: Why the job waits.
         evidence: Its numbers. Where a shell knows names it adds ``queue`` (of ``queue_id``), ``other_queue`` (of
-            ``other_queue_id``) and ``job`` (the one that leaves, or that has to end), ``ahead_jobs`` where it knows the
-            place in line; ``retry_at``, ``since`` and the like are ready texts.
+            ``other_queue_id``) and ``job`` (the one that has to end), ``ahead_jobs`` where it knows the place in
+            line; ``retry_at``, ``since`` and the like are ready texts.
     """
     return _SENTENCES[WaitReason(reason)](evidence)
 
 
-def _number(evidence: Evidence, key: str, unit: str = "GPU") -> str:
-    """Return ``8 GPUs``, ``1 GPU``, or ``enough GPUs`` when the number is not known."""
-    value = evidence.get(key)
-    if not isinstance(value, int | float):
-        return f"enough {unit}s"
-    text = f"{value:,.10g}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-    return f"{text} {unit}" if value == 1 else f"{text} {unit}s"
-
-
-def _name(evidence: Evidence, key: str, otherwise: str) -> str:
-    return str(evidence.get(key) or otherwise)
-
-
 def _holds(evidence: Evidence, limit: str) -> str:
-    queue = _name(evidence, "queue", "The queue")
+    queue = name(evidence, "queue", "The queue")
     held, most = evidence.get("queue_held_gpus"), evidence.get(limit)
     if held is None or most is None:
         return f"{queue} holds all it may"
     return f"{queue} holds {held} of {most} GPUs"
+
+
+def _given_back(reason: WaitReason, evidence: Evidence, limit: str) -> str:
+    """Return what running jobs of a full queue have to give back, or that nothing they give back is enough."""
+    if change := cannot_start(reason, evidence):
+        return f" It needs {quantity(evidence, 'needed_gpus')}.{change}"
+    needed, held, most = (evidence.get(key) for key in ("needed_gpus", "queue_held_gpus", limit))
+    if not isinstance(needed, int) or not isinstance(held, int) or not isinstance(most, int):
+        return ""
+    return (
+        f" It needs {quantity(evidence, 'needed_gpus')}: running jobs there have to give back {held + needed - most}."
+    )
 
 
 def _new(evidence: Evidence) -> str:
@@ -47,8 +47,9 @@ def _new(evidence: Evidence) -> str:
 
 def _queue_quota(evidence: Evidence) -> str:
     if not evidence.get("may_borrow"):
-        return f"{_holds(evidence, 'queue_quota_gpus')}, and it borrows none."
-    queue, other = _name(evidence, "queue", "the queue"), _name(evidence, "other_queue", "another queue")
+        told = f"{_holds(evidence, 'queue_quota_gpus')}, and it borrows none."
+        return told + _given_back(WaitReason.QUEUE_QUOTA, evidence, "queue_quota_gpus")
+    queue, other = name(evidence, "queue", "the queue"), name(evidence, "other_queue", "another queue")
     held, quota = evidence.get("queue_held_gpus"), evidence.get("queue_quota_gpus")
     others = f"{other} needs its own quota"
     if evidence.get("other_borrows"):
@@ -57,7 +58,7 @@ def _queue_quota(evidence: Evidence) -> str:
         others = "other queues use the rest"
     if not isinstance(held, int | float) or not isinstance(quota, int | float) or "needed_gpus" not in evidence:
         return f"The quota of {queue} is used up, and {other} needs its own."
-    needs = f"Needs {_number(evidence, 'needed_gpus')}"
+    needs = f"Needs {quantity(evidence, 'needed_gpus')}"
     if held < quota:
         left = quota - held
         return f"{needs}; {'one' if left == 1 else left} of {queue}'s quota {'is' if left == 1 else 'are'} left."
@@ -65,27 +66,27 @@ def _queue_quota(evidence: Evidence) -> str:
 
 
 def _queue_max(evidence: Evidence) -> str:
-    return f"{_holds(evidence, 'queue_max_gpus')}, the most it may ever hold."
+    told = f"{_holds(evidence, 'queue_max_gpus')}, the most it may ever hold."
+    return told + _given_back(WaitReason.QUEUE_MAX, evidence, "queue_max_gpus")
 
 
 def _user_limit(evidence: Evidence) -> str:
-    queue = _name(evidence, "queue", "the queue")
+    queue = name(evidence, "queue", "the queue")
     most, held = evidence.get("user_max_gpus"), evidence.get("user_held_gpus")
     if most is None or held is None:
         return f"Its owner has all that one user may hold in {queue}."
-    return (
-        f"One user may hold {_number(evidence, 'user_max_gpus')} in {queue}. Its owner's jobs hold, or come first for, "
-        f"{held}; it needs {_number(evidence, 'needed_gpus')}."
-    )
+    limit, needed = quantity(evidence, "user_max_gpus"), quantity(evidence, "needed_gpus")
+    if change := cannot_start(WaitReason.USER_LIMIT, evidence):
+        return f"One user may hold {limit} in {queue}; it needs {needed}.{change}"
+    return f"One user may hold {limit} in {queue}. Its owner's jobs hold, or come first for, {held}; it needs {needed}."
 
 
 def _array_limit(evidence: Evidence) -> str:
     most, at_work = evidence.get("array_most"), evidence.get("array_at_work")
     if most is None or at_work is None:
         return "Its array has as many jobs at work as it may."
-    return (
-        f"Its array may have {_number(evidence, 'array_most', 'job')} at work at once, and {at_work} are or come first."
-    )
+    are = "is or comes first" if at_work == 1 else "are or come first"
+    return f"Its array may have {quantity(evidence, 'array_most', 'job')} at work at once, and {at_work} {are}."
 
 
 _UNTIL = {"completed": "has completed", "failed": "has failed or was cancelled", "ended": "has ended"}
@@ -93,25 +94,28 @@ _UNTIL = {"completed": "has completed", "failed": "has failed or was cancelled",
 
 def _dependency(evidence: Evidence) -> str:
     number = evidence.get("first_number")
-    job = _name(evidence, "job", f"J-{number}" if number else "another job")
-    starts = f"It starts when {job} {_UNTIL.get(str(evidence.get('until')), 'has ended')}"
+    job = name(evidence, "job", f"J-{number}" if number else "another job")
+    waits = f"It waits until {job} {_UNTIL.get(str(evidence.get('until')), 'has ended')}"
+    change = cannot_start(WaitReason.DEPENDENCY, evidence)
     if "ended_jobs" in evidence:
-        return f"{starts}; {evidence['ended_jobs']} of its {evidence.get('array_jobs')} jobs have ended."
+        return f"{waits}; {evidence['ended_jobs']} of its {evidence.get('array_jobs')} jobs have ended.{change}"
     now = f"; that is {evidence['job_state']} now" if "job_state" in evidence else ""
     more = evidence.get("jobs", 1)
-    return f"{starts}{now}." + (f" It waits for {more} jobs in all." if isinstance(more, int) and more > 1 else "")
+    in_all = f" It waits for {more} jobs in all." if isinstance(more, int) and more > 1 else ""
+    return f"{waits}{now}.{in_all}{change}"
 
 
 def _no_capacity(evidence: Evidence) -> str:
-    needs = f"It needs {_number(evidence, 'needed_gpus')}"
-    free = evidence.get("free_gpus", 0)
+    needs, needed, free = quantity(evidence, "needed_gpus"), evidence.get("needed_gpus"), evidence.get("free_gpus", 0)
     rest = "none is free" if free == 0 else f"{free} {'is' if free == 1 else 'are'} free"
-    return f"{needs}; {rest}. It starts when a running job ends."
+    short = needed - free if isinstance(needed, int) and isinstance(free, int) else "enough"
+    more = " more" if free else ""
+    return f"It needs {needs}; {rest}. It waits until running jobs give back {short}{more}."
 
 
 def _behind(evidence: Evidence) -> str:
     if "first_needs_gpus" in evidence:
-        needs = _number(evidence, "first_needs_gpus")
+        needs = quantity(evidence, "first_needs_gpus")
         return f"Its queue starts jobs strictly in order. The first job ahead waits for {needs}."
     free, ahead = evidence.get("free_gpus"), evidence.get("ahead_jobs")
     if free is None:
@@ -119,7 +123,7 @@ def _behind(evidence: Evidence) -> str:
     elif free == 0:
         room = "no GPU is free"
     else:
-        room = f"it needs {_number(evidence, 'needed_gpus')}, {free} {'is' if free == 1 else 'are'} free"
+        room = f"it needs {quantity(evidence, 'needed_gpus')}, {free} {'is' if free == 1 else 'are'} free"
     if ahead is None:
         return f"Other jobs are ahead; {room}."
     if not ahead:
@@ -128,7 +132,7 @@ def _behind(evidence: Evidence) -> str:
 
 
 def _fragmentation(evidence: Evidence) -> str:
-    needed, largest = _number(evidence, "needed_gpus"), evidence.get("largest_free_gpus", 0)
+    needed, largest = quantity(evidence, "needed_gpus"), evidence.get("largest_free_gpus", 0)
     if evidence.get("too_spread"):
         return f"It needs {needed}. So many are free, but not where this round may seat it."
     most = evidence.get("max_servers", 1)
@@ -138,12 +142,12 @@ def _fragmentation(evidence: Evidence) -> str:
 
 
 def _cpu_or_memory(evidence: Evidence) -> str:
-    wants = [_number(evidence, "needed_cpus", "core")] if "needed_cpus" in evidence else []
+    wants = [quantity(evidence, "needed_cpus", "core")] if "needed_cpus" in evidence else []
     memory = evidence.get("needed_memory_bytes")
     if isinstance(memory, int | float):
         wants.append(f"{memory / 2**30:,.1f} GiB of memory")
     insists = f" It insists on {' and '.join(wants)}." if wants else ""
-    return f"Servers with {_number(evidence, 'needed_gpus')} free have too few cores or too little memory.{insists}"
+    return f"Servers with {quantity(evidence, 'needed_gpus')} free have too few cores or too little memory.{insists}"
 
 
 def _never(evidence: Evidence) -> str:
@@ -152,27 +156,26 @@ def _never(evidence: Evidence) -> str:
         more = f" and {others} more" if others else ""
         since = f" since {evidence['drained_since']}" if evidence.get("drained_since") else ""
         return f"It waits for {drained}{more}, drained{since}: no other server could hold it even when empty."
-    largest = evidence.get("largest_possible_gpus")
+    largest, change = evidence.get("largest_possible_gpus"), cannot_start(WaitReason.NEVER_FEASIBLE, evidence)
     if largest is None:
-        return "No server could hold it even when empty."
-    needed = _number(evidence, "needed_gpus")
+        return f"No server could hold it even when empty.{change}"
+    needed = quantity(evidence, "needed_gpus")
     if evidence.get("needed_cpus") or evidence.get("needed_memory_bytes"):
-        return (
-            f"It needs {needed} with the cores and memory it insists on. The servers could give it {largest} at most."
-        )
-    return f"It needs {needed}. The servers could give one job {largest} at most."
+        needed += " with the cores and memory it insists on"
+    return f"It needs {needed}. The servers could give one job {largest} at most.{change}"
 
 
 def _isolation(evidence: Evidence) -> str:
     barred, servers = evidence.get("barred_servers"), evidence.get("servers")
-    queue = _name(evidence, "queue", "its queue")
+    queue = name(evidence, "queue", "its queue")
     if barred is None or servers is None:
         return f"No server that keeps jobs apart well enough for {queue} has room for it."
+    change = cannot_start(WaitReason.ISOLATION, evidence)
     if barred == servers:
-        return f"No server keeps jobs apart well enough for {queue}."
+        return f"No server keeps jobs apart well enough for {queue}.{change}"
     return (
-        f"It needs {_number(evidence, 'needed_gpus')}. {barred} of {servers} servers do not keep jobs apart well "
-        f"enough for {queue}; the others have no room for it."
+        f"It needs {quantity(evidence, 'needed_gpus')}. {barred} of {servers} servers do not keep jobs apart well "
+        f"enough for {queue}; the others {'are too small' if change else 'have no room'} for it.{change}"
     )
 
 
@@ -182,18 +185,20 @@ def _preparing(evidence: Evidence) -> str:
         return "Its Python environment is being prepared. It holds no GPU meanwhile."
     where = "one server" if ready == 1 else f"{ready} servers"
     return (
-        f"It needs {_number(evidence, 'needed_gpus')}. Its Python environment is ready on {where} of {servers}, "
+        f"It needs {quantity(evidence, 'needed_gpus')}. Its Python environment is ready on {where} of {servers}, "
         f"without room for it now, and is prepared on another one."
     )
 
 
 def _no_server(evidence: Evidence) -> str:
-    return "No server is up. It starts when one reports."
+    return "No server is up. Nothing starts before one reports."
 
 
 def _reconfiguring(evidence: Evidence) -> str:
-    job = _name(evidence, "job", "the job that leaves")
-    return f"It has its GPUs as soon as {job} has written its checkpoint and left."
+    missing = evidence.get("missing_gpus")
+    held = f"{missing} of them" if missing else "cores or memory there" if missing == 0 else "some of them"
+    is_held = "is" if missing == 1 else "are"
+    return f"It was granted {quantity(evidence, 'granted_gpus')}; {held} {is_held} still held by jobs that are leaving."
 
 
 def _backoff(evidence: Evidence) -> str:
@@ -203,7 +208,7 @@ def _backoff(evidence: Evidence) -> str:
 
 
 def _held(evidence: Evidence) -> str:
-    return f"{_name(evidence, 'by', 'Its owner')} suspended it. It waits to be resumed."
+    return f"{name(evidence, 'by', 'Its owner')} suspended it. It waits to be resumed."
 
 
 def _paused(evidence: Evidence) -> str:

@@ -14,6 +14,8 @@ STEP = 0.005
 # Of the waits that ended last so many count. With fewer than the least no share of one in ten can be seen.
 MOST_RATIOS = 500
 LEAST_RATIOS = 9
+# Of fewer starts the median error is chance, so none is told.
+LEAST_STARTS = 10
 # A shorter time counts as this one: ratios to nothing tell nothing.
 _LEAST_S = 1.0
 

@@ -8,7 +8,7 @@ No job is stopped because of a limit: when a limit is lowered, running jobs go o
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scheduler.core.model.plan import Cause, WaitReason, Waits
+from scheduler.core.model.plan import Cause, Evidence, WaitReason, Waits
 from scheduler.core.model.tables import BoolArray, IntArray, JobTable, QueueTable, Snapshot
 
 
@@ -54,11 +54,17 @@ def beyond_limits(jobs: JobTable, queues: QueueTable, order: IntArray, possible:
     return beyond
 
 
+def needed_gpus(jobs: JobTable, row: int) -> Evidence:
+    """Return what a job asks for, and with how many it would begin where those are fewer."""
+    needed, least = int(jobs.num_gpus[row]), int(jobs.min_gpus[row])
+    return {"needed_gpus": needed, "least_gpus": least} if least < needed else {"needed_gpus": needed}
+
+
 def limit_cause(snapshot: Snapshot, row: int, limit: Beyond) -> Cause:
     """Return the limit of its owner as the reason why a job waits."""
     queue = int(snapshot.queues.queue_id[snapshot.jobs.queue[row]])
     return WaitReason.USER_LIMIT, {
-        "needed_gpus": int(snapshot.jobs.num_gpus[row]),
+        **needed_gpus(snapshot.jobs, row),
         "queue_id": queue,
         "user_held_gpus": limit.held_gpus,
         "user_max_gpus": limit.limit_gpus,

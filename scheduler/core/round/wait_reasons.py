@@ -15,7 +15,7 @@ from scheduler.core.packing.selection import Refusal, Selection
 from scheduler.core.round.admission import Standing
 from scheduler.core.round.claim_order import Line
 from scheduler.core.round.feasibility import Shapes, usable_gpus
-from scheduler.core.round.user_limits import Beyond, limit_cause
+from scheduler.core.round.user_limits import Beyond, limit_cause, needed_gpus
 
 
 def explain(
@@ -160,6 +160,9 @@ class _Causes:
             "barred_servers": len(self._by_queue[self._queue[row]]),
             "servers": len(self._snapshot.servers),
         }
+        open_gpus = usable_gpus(row, self._snapshot.servers, self._needs, self._by_queue[self._queue[row]])
+        if (largest := self._most_gpus(row, open_gpus)) < self._gpus[row]:
+            evidence["largest_possible_gpus"] = largest
         return WaitReason.ISOLATION, evidence
 
     def _preparing(self, row: int) -> Cause:
@@ -219,7 +222,7 @@ class _Causes:
 
     def _queue_numbers(self, row: int, queue: int) -> Evidence:
         return {
-            "needed_gpus": self._gpus[row],
+            **needed_gpus(self._snapshot.jobs, row),
             "queue_id": int(self._snapshot.queues.queue_id[queue]),
             "queue_held_gpus": self._held[queue],
             "queue_quota_gpus": self._tree.quota[queue],

@@ -138,7 +138,7 @@ def test_rows_say_why_they_wait_and_how_they_ended(world: World) -> None:
     job_in(world, JobState.RUNNING, step=30, total_steps=100, steps_per_s=2.0)
     text = world.browser("member").open("/jobs").text
 
-    assert "It needs 2 CPU slots; 1 is free. It starts when a running job ends." in text
+    assert "It needs 2 CPU slots; 1 is free. It waits until running jobs give back 1 more." in text
     assert "GPU" not in text
     assert "Out of memory at step 212: 9 GiB of 8 GiB" in text
     assert "30 % 2.00 steps/s" in text

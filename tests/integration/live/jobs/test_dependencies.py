@@ -54,9 +54,9 @@ def test_a_job_starts_after_the_one_it_names(four: World) -> None:
 
     waiting = fresh(second)
     assert (waiting.state, waiting.wait_reason, waiting.wait_position) == ("queued", WaitReason.DEPENDENCY, None)
-    sentence = f"It starts when J-{first.number} prepare has completed; that is running now."
+    sentence = f"It waits until J-{first.number} prepare has completed; that is running now."
     assert job_explain(four.admin, waiting, four.clock.now())["sentence"] == sentence
-    assert job_row(waiting)["wait_sentence"] == f"It starts when J-{first.number} prepare has completed."
+    assert job_row(waiting)["wait_sentence"] == f"It waits until J-{first.number} prepare has completed."
 
     end(four, first)
     four.until_state(second, JobState.RUNNING)
@@ -118,7 +118,7 @@ def test_a_reader_learns_nothing_of_a_job_of_another_queue(four: World) -> None:
 
     member = member_make(Queue.objects.get(name="vision"))
     told = job_detail(member, fresh(second))
-    assert told["wait_sentence"] == f"It starts when J-{first.number} has completed."
+    assert told["wait_sentence"] == f"It waits until J-{first.number} has completed."
     assert "classified" not in str(told)
     assert "classified" in job_detail(four.admin, fresh(second))["wait_sentence"]
 
@@ -133,7 +133,7 @@ def test_an_array_is_waited_for_as_a_whole(four: World) -> None:
     four.pass_time(2)
     assert fresh(job).wait_evidence["array_jobs"] == 2
     assert job_detail(four.admin, fresh(job))["wait_sentence"] == (
-        f"It starts when A-{array.number} has completed; 1 of its 2 jobs have ended."
+        f"It waits until A-{array.number} has completed; 1 of its 2 jobs have ended."
     )
 
     end(four, two)
@@ -177,7 +177,7 @@ def test_a_preview_and_a_past_window_know_of_it(four: World) -> None:
     preview = job_preview(checked=checked, too_large=[], at=four.clock.now())
 
     assert (preview["starts"], preview["reason"]) == ("later", "dependency")
-    assert preview["sentence"] == f"It starts when J-{first.number} prepare has completed; that is running now."
+    assert preview["sentence"] == f"It waits until J-{first.number} prepare has completed; that is running now."
 
     end(four, first)
     for job in Job.objects.filter(array_number=array.number).order_by("array_index"):

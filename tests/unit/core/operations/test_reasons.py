@@ -53,12 +53,58 @@ EXAMPLES: list[tuple[WaitReason, Evidence, str]] = [
     (
         WaitReason.QUEUE_MAX,
         {"queue": "vision", "queue_held_gpus": 60, "queue_max_gpus": 64, "needed_gpus": 8},
-        "vision holds 60 of 64 GPUs, the most it may ever hold.",
+        "vision holds 60 of 64 GPUs, the most it may ever hold. "
+        "It needs 8 GPUs: running jobs there have to give back 4.",
+    ),
+    (
+        WaitReason.QUEUE_MAX,
+        {"queue": "vision", "queue_held_gpus": 0, "queue_max_gpus": 4, "needed_gpus": 8},
+        "vision holds 0 of 4 GPUs, the most it may ever hold. It needs 8 GPUs. "
+        "It cannot start until vision may hold 8 GPUs, or it asks for fewer.",
+    ),
+    (
+        WaitReason.QUEUE_QUOTA,
+        {"queue": "vision", "queue_held_gpus": 2, "queue_quota_gpus": 4, "may_borrow": 0, "needed_gpus": 8},
+        "vision holds 2 of 4 GPUs, and it borrows none. It needs 8 GPUs. "
+        "It cannot start until vision has a quota of 8 GPUs or may borrow, or it asks for fewer.",
+    ),
+    (
+        WaitReason.USER_LIMIT,
+        {"queue": "vision", "user_held_gpus": 0, "user_max_gpus": 1, "needed_gpus": 4},
+        "One user may hold 1 GPU in vision; it needs 4 GPUs. "
+        "It cannot start until one user may hold 4 GPUs in vision, or it asks for fewer.",
+    ),
+    (
+        WaitReason.USER_LIMIT,
+        {"queue": "vision", "user_held_gpus": 2, "user_max_gpus": 2, "needed_gpus": 4, "least_gpus": 2},
+        "One user may hold 2 GPUs in vision. Its owner's jobs hold, or come first for, 2; it needs 4 GPUs.",
+    ),
+    (
+        WaitReason.ARRAY_LIMIT,
+        {"array_most": 1, "array_at_work": 1},
+        "Its array may have 1 job at work at once, and 1 is or comes first.",
+    ),
+    (
+        WaitReason.DEPENDENCY,
+        {
+            "job": "A-7",
+            "until": "ended",
+            "array_jobs": 9,
+            "ended_jobs": 2,
+            "stuck_job": "J-8",
+            "stuck_state": "suspended",
+        },
+        "It waits until A-7 has ended; 2 of its 9 jobs have ended. It cannot start until J-8 is resumed.",
     ),
     (
         WaitReason.NO_CAPACITY,
         {"needed_gpus": 1, "free_gpus": 0},
-        "It needs 1 GPU; none is free. It starts when a running job ends.",
+        "It needs 1 GPU; none is free. It waits until running jobs give back 1.",
+    ),
+    (
+        WaitReason.NO_CAPACITY,
+        {"needed_gpus": 3, "free_gpus": 1},
+        "It needs 3 GPUs; 1 is free. It waits until running jobs give back 2 more.",
     ),
     (
         WaitReason.BEHIND_POLICY_ORDER,
@@ -83,12 +129,21 @@ EXAMPLES: list[tuple[WaitReason, Evidence, str]] = [
     (
         WaitReason.NEVER_FEASIBLE,
         {"needed_gpus": 16, "largest_possible_gpus": 8},
-        "It needs 16 GPUs. The servers could give one job 8 at most.",
+        "It needs 16 GPUs. The servers could give one job 8 at most. "
+        "It cannot start until servers that can give it 16 GPUs are up, or it asks for fewer.",
     ),
     (
         WaitReason.ISOLATION,
         {"needed_gpus": 2, "queue": "vision", "barred_servers": 2, "servers": 2},
-        "No server keeps jobs apart well enough for vision.",
+        "No server keeps jobs apart well enough for vision. "
+        "It cannot start until servers that keep jobs apart well enough for vision can give it 2 GPUs.",
+    ),
+    (
+        WaitReason.ISOLATION,
+        {"needed_gpus": 8, "queue": "vision", "barred_servers": 2, "servers": 3, "largest_possible_gpus": 4},
+        "It needs 8 GPUs. 2 of 3 servers do not keep jobs apart well enough for vision; the others are too small "
+        "for it. It cannot start until servers that keep jobs apart well enough for vision can give it 8 GPUs, "
+        "or it asks for fewer.",
     ),
     (
         WaitReason.ISOLATION,
@@ -115,8 +170,8 @@ EXAMPLES: list[tuple[WaitReason, Evidence, str]] = [
     ),
     (
         WaitReason.RECONFIGURING,
-        {"job": "t5-large"},
-        "It has its GPUs as soon as t5-large has written its checkpoint and left.",
+        {"granted_gpus": 4, "missing_gpus": 3},
+        "It was granted 4 GPUs; 3 of them are still held by jobs that are leaving.",
     ),
 ]
 

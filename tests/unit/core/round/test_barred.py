@@ -10,6 +10,7 @@ import pytest
 from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.plan import Plan, WaitReason
 from scheduler.core.model.tables import Snapshot
+from scheduler.core.operations.needed_change import needed_change
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.round.invariants import check
 from scheduler.core.round.plan_round import plan_round
@@ -62,7 +63,13 @@ def test_job_waits_rather_than_to_start_on_a_barred_server(names: tuple[str, str
 
     (waiting,) = plan.waiting
     assert waiting.reason is WaitReason.ISOLATION
-    assert waiting.evidence == {"needed_gpus": 4, "queue_id": STRICT, "barred_servers": 2, "servers": 2}
+    assert waiting.evidence == {
+        "needed_gpus": 4,
+        "queue_id": STRICT,
+        "barred_servers": 2,
+        "servers": 2,
+        "largest_possible_gpus": 0,
+    }
 
 
 def test_job_that_no_server_could_hold_is_told_so() -> None:
@@ -79,6 +86,16 @@ def test_job_waits_for_the_servers_that_it_may_use() -> None:
 
     (waiting,) = plan.waiting
     assert (waiting.reason, waiting.evidence["barred_servers"]) == (WaitReason.ISOLATION, 2)
+    assert not needed_change(waiting.reason, waiting.evidence)
+
+
+def test_job_too_large_for_the_servers_that_it_may_use_is_told_so() -> None:
+    """The only one that is not barred has four GPUs: no end of a job makes room for eight."""
+    snapshot = snapshot_of([_job(8)], [ServerRow(), ServerRow(num_gpus=4)], QUEUES)
+    (waiting,) = _plan(replace(snapshot, barred=((STRICT, 1),))).waiting
+
+    assert (waiting.reason, waiting.evidence["largest_possible_gpus"]) == (WaitReason.ISOLATION, 4)
+    assert "can give it 8 GPUs, or it asks for fewer" in needed_change(waiting.reason, waiting.evidence)
 
 
 @every_part

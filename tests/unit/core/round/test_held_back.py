@@ -99,20 +99,20 @@ def test_a_job_waits_for_others_and_takes_no_place_in_its_array() -> None:
 @pytest.mark.parametrize(
     ("evidence", "words"),
     [
-        ({"first_number": 5, "jobs": 1}, "It starts when J-5 has ended."),
+        ({"first_number": 5, "jobs": 1}, "It waits until J-5 has ended."),
         (
             {"first_number": 5, "jobs": 1, "job": "J-5 train", "job_state": "running", "until": "completed"},
-            "It starts when J-5 train has completed; that is running now.",
+            "It waits until J-5 train has completed; that is running now.",
         ),
         (
             {"jobs": 3, "job": "J-5", "job_state": "queued", "until": "failed"},
-            "It starts when J-5 has failed or was cancelled; that is queued now. It waits for 3 jobs in all.",
+            "It waits until J-5 has failed or was cancelled; that is queued now. It waits for 3 jobs in all.",
         ),
         (
             {"jobs": 59, "job": "A-100", "until": "completed", "array_jobs": 100, "ended_jobs": 41},
-            "It starts when A-100 has completed; 41 of its 100 jobs have ended.",
+            "It waits until A-100 has completed; 41 of its 100 jobs have ended.",
         ),
-        ({}, "It starts when another job has ended."),
+        ({}, "It waits until another job has ended."),
     ],
 )
 def test_the_sentence_names_what_it_waits_for(evidence: dict[str, float | int | str], words: str) -> None:

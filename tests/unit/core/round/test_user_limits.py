@@ -8,6 +8,7 @@ import pytest
 from scheduler.choices import build_config
 from scheduler.core.model.plan import Plan, WaitReason
 from scheduler.core.model.tables import Snapshot
+from scheduler.core.operations.needed_change import needed_change
 from scheduler.core.operations.reasons import sentence
 from scheduler.core.round.plan_round import plan_round
 from tests.support.simulator.strategies import JobRow, QueueRow, ServerRow, snapshot_of
@@ -39,6 +40,16 @@ def test_a_user_beyond_the_limit_waits_for_it_while_others_start() -> None:
     assert sentence(waiting.reason, {**waiting.evidence, "queue": "vision"}) == (
         "One user may hold 4 GPUs in vision. Its owner's jobs hold, or come first for, 4; it needs 2 GPUs."
     )
+
+
+def test_a_job_wider_than_the_limit_is_told_that_it_never_starts_so() -> None:
+    """Nothing runs: no end of a job helps. One that could begin with fewer GPUs is not told that."""
+    jobs = [JobRow(owner=1, num_gpus=4), JobRow(owner=2, num_gpus=4, min_gpus=1, max_gpus=4)]
+    wide, elastic = plan_round(limited(jobs, limit=1), CONFIG).waiting
+
+    assert {wide.reason, elastic.reason} == {WaitReason.USER_LIMIT}
+    assert needed_change(wide.reason, wide.evidence).startswith("one user may hold 4 GPUs")
+    assert not needed_change(elastic.reason, elastic.evidence)
 
 
 def test_a_wide_job_is_stepped_over_and_a_narrow_one_takes_the_rest() -> None:
