@@ -36,6 +36,8 @@ class Names:
         is_known = evidence.get("job_queue_id", own_queue.pk) in known
         if not is_known:  # what it waits for is none of the reader's business
             named.pop("job_state", None)
+        if evidence.get("stuck_queue_id", own_queue.pk) not in known:
+            named.pop("stuck_job", None)
         if "job" in named and not (is_known and self.jobs):
             named["job"] = str(named["job"]).partition(" ")[0]
         if isinstance(evidence.get("drained_since"), str):

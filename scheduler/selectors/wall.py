@@ -55,7 +55,7 @@ def wall_line(user: Actor, at: datetime, *, most: int, names: bool = True) -> Wa
     total = waiting.order_by().aggregate(gpus=Sum("num_gpus"))
     jobs = list(waiting.order_by(F("wait_position").asc(nulls_last=True), "number")[:LOOKED_AT])
     pks = [job.pk for job in jobs]
-    estimates, taken = estimates_of(pks), _just_preempted(pks, at)
+    estimates, taken = estimates_of(jobs), _just_preempted(pks, at)
     known = replace(names_of(access), jobs=names)
     rows: list[WallWaiting] = []
     for job in jobs:

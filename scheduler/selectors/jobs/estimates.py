@@ -6,6 +6,8 @@ from typing import TypedDict
 
 from django.db.models import Count, F, Q, QuerySet
 
+from scheduler.core.model.plan import WaitReason
+from scheduler.core.operations.needed_change import needed_change
 from scheduler.core.operations.start_calibration import MOST_RATIOS, ratio
 from scheduler.models import Job, StartEstimate
 from scheduler.selectors.jobs.reason_rows import EstimateError, EstimateRow
@@ -21,12 +23,27 @@ WHY_UNKNOWN = {
     "not_offered": "Not known: it is not offered to rounds now, such as in a pause after a failure.",
     "paused": "Not known: scheduling is paused.",
     "far_back": "Not known: only the first 1 000 jobs in line are estimated.",
+    "preparing": "Not known: how long its Python environment takes to be built cannot be told.",
     "too_large": "Not known: too few futures could be simulated in the time that there is for it after each round.",
 }
 
 
-def estimate_row(estimate: StartEstimate | None) -> EstimateRow:
-    """Return an estimate as plain JSON data; ``sentence`` says why where nothing is known."""
+def estimate_row(estimate: StartEstimate | None, *, reason: str = "", change: str = "") -> EstimateRow:
+    """Return an estimate as plain JSON data; ``sentence`` says why where nothing is known.
+
+    Args:
+        estimate: What is stored.
+        reason: Why the job waits now; it may be newer than the estimate.
+        change: What ``needed_change`` says of that; no time is told where something has to change first.
+    """
+    if change:
+        return {
+            **_untold(estimate),
+            "reason": "needs_change",
+            "sentence": f"Not known: it cannot start until {change}.",
+        }
+    if reason == WaitReason.PREPARING_ENVIRONMENT and (estimate is None or estimate.reason):
+        return {**_untold(estimate), "reason": "preparing", "sentence": WHY_UNKNOWN["preparing"]}
     is_known = estimate is not None and not estimate.reason and estimate.p50_at is not None
     return {
         "known": is_known,
@@ -39,6 +56,11 @@ def estimate_row(estimate: StartEstimate | None) -> EstimateRow:
         "reason": estimate.reason if estimate else "new",
         "sentence": "" if is_known else WHY_UNKNOWN.get(estimate.reason if estimate else "", WHY_UNKNOWN[""]),
     }
+
+
+def _untold(estimate: StartEstimate | None) -> EstimateRow:
+    """Return an estimate without its times."""
+    return {**estimate_row(estimate), "known": False, "p50_at": None, "simulated_p90_at": None, "p90_at": None}
 
 
 def estimate_of(job: Job) -> StartEstimate | None:
@@ -62,10 +84,16 @@ def start_course(job: Job) -> StartCourse | None:
     return {"made_at": iso(found.made_at), "futures": found.futures, "starts_s": list(found.starts_s)}
 
 
-def estimates_of(job_pks: Iterable[str]) -> dict[str, EstimateRow]:
-    """Return the open estimates of jobs that the caller may see, by one query."""
-    rows = StartEstimate.objects.filter(job_id__in=list(job_pks), closed_at=None).defer("starts_s")
-    return {row.job_id: estimate_row(row) for row in rows}
+def estimates_of(jobs: Iterable[Job]) -> dict[str, EstimateRow]:
+    """Return the open estimates of waiting jobs that the caller may see, by one query."""
+    by_pk = {job.pk: job for job in jobs}
+    rows = StartEstimate.objects.filter(job_id__in=list(by_pk), closed_at=None).defer("starts_s")
+    return {row.job_id: _told(row, by_pk[row.job_id]) for row in rows}
+
+
+def _told(estimate: StartEstimate, job: Job) -> EstimateRow:
+    change = needed_change(job.wait_reason, job.wait_evidence) if job.wait_reason else ""
+    return estimate_row(estimate, reason=job.wait_reason, change=change)
 
 
 def estimate_error(at: datetime) -> EstimateError | None:

@@ -11,7 +11,9 @@ from django.db.models import Count
 
 from scheduler.core.model.lifecycle import PREPARING, TERMINAL, EndCause, JobState, phase_of
 from scheduler.core.model.plan import WaitReason
+from scheduler.core.operations.needed_change import needed_change
 from scheduler.core.operations.reasons import sentence
+from scheduler.core.operations.wait_checks import failing_check
 from scheduler.models import Cluster, Gpu, Job, Lease, LeaseGpu
 from scheduler.models.server import ServerState
 from scheduler.selectors.cluster.environments import EnvironmentRow, environment_row
@@ -54,17 +56,21 @@ def job_explain(user: Actor, job: Job, at: datetime) -> Explanation:
     cluster = Cluster.objects.filter(pk=1).first() or Cluster()
     is_waiting = job.state == JobState.QUEUED
     kept = job_kept(job, job.attempts.order_by("-number").first() if job.event_count > 1 else None, at)
+    cause = _cause(job, cluster, names_of(access), at)
+    change = needed_change(cause["reason"], cause["evidence"]) if cause["reason"] else ""
+    estimate = estimate_row(estimate_of(job), reason=cause["reason"], change=change) if is_waiting else None
     return {
         "round": round_of_wait(job) if is_waiting else None,
         "state": job.state,
-        **_cause(job, cluster, names_of(access), at),
+        **cause,
+        "needed_change": change,
         "since": iso(job.wait_since or job.state_changed_at),
         "policy": cluster.policy,
         **(_place(job, access) if is_waiting else _NO_PLACE),
         "environment": _environment(job, access),
-        "checks": _checks(job, cluster, at) if is_waiting else [],
+        "checks": _checks(job, cluster, cause, at) if is_waiting else [],
         "held_back": [entry for entry in job_timeline(job, at, user) if entry["kind"] == "wait"] if is_waiting else [],
-        "estimate": estimate_row(estimate_of(job)) if is_waiting else None,
+        "estimate": estimate,
         "estimate_error": estimate_error(at) if is_waiting else None,
         "keeps_work": kept.keeps_work,
         "kept": kept.sentence,
@@ -104,6 +110,10 @@ def _cause(job: Job, cluster: Cluster, names: Names, at: datetime) -> _ShownReas
     if job.state != JobState.QUEUED:
         state = _ENDED_WORDS.get(JobState(job.state), f"it is {job.state}")
         return _ShownReason(reason="", sentence=f"It does not wait: {state}.{_state_words(job)}", evidence={})
+    if cluster.paused:
+        return _ShownReason(
+            reason=WaitReason.POLICY_PAUSED, sentence=sentence(WaitReason.POLICY_PAUSED, {}), evidence={}
+        )
     stale_since = scheduler_stale_since(cluster, at)
     if stale_since is not None:
         evidence: Json = {"since": clock_text(stale_since), "silent_s": round(seconds_between(stale_since, at))}
@@ -168,8 +178,8 @@ def _ahead_row(other: Job, access: Access) -> JobAhead:
     }
 
 
-def _checks(job: Job, cluster: Cluster, at: datetime) -> list[CheckRow]:
-    """Return what a round looks at, in its order, as it is now."""
+def _checks(job: Job, cluster: Cluster, cause: _ShownReason, at: datetime) -> list[CheckRow]:
+    """Return what a round looks at, in its order, as it is now; what the reason says is never passed."""
     checks = [_check_scheduler(cluster, at), *_checks_of_queue(job), *_checks_of_gpus(job), _check_resources(job)]
     if job.smoke_due:
         text = f"runs {cluster.smoke_run_s:.0f} s on one GPU first, then on {job.num_gpus}"
@@ -178,7 +188,16 @@ def _checks(job: Job, cluster: Cluster, at: datetime) -> list[CheckRow]:
         is_due = job.retry_after <= at
         text = "due" if is_due else f"tried again at {clock_text(job.retry_after)}"
         checks.append({"name": "Pause after a failure", "ok": is_due, "text": text})
-    return checks
+    return _with_failing(checks, cause) if cause["reason"] else checks
+
+
+def _with_failing(checks: list[CheckRow], cause: _ShownReason) -> list[CheckRow]:
+    """Return the checks with that of the reason not passed: by what is measured now, else by what the round found."""
+    name, text = failing_check(cause["reason"], cause["evidence"])
+    failing: CheckRow = {"name": name, "ok": False, "text": text}
+    if not any(check["name"] == name for check in checks):
+        return [*checks, failing]
+    return [failing if check["name"] == name and check["ok"] else check for check in checks]
 
 
 def _check_scheduler(cluster: Cluster, at: datetime) -> CheckRow:
@@ -192,23 +211,30 @@ def _check_scheduler(cluster: Cluster, at: datetime) -> CheckRow:
 
 
 def _checks_of_queue(job: Job) -> list[CheckRow]:
-    queue = job.queue
+    queue, needed = job.queue, _needed(job)
     open_leases = Lease.objects.filter(closed_at__isnull=True, attempt__job__queue_id=queue.pk)
     held = sum(open_leases.values_list("num_gpus", flat=True))
-    after = held + job.num_gpus
+    after = held + needed
     over = max(0, after - queue.quota_gpus)
-    borrows = f", borrows {min(over, job.num_gpus)}" if over and queue.may_borrow else ""
-    refused = job.wait_reason == WaitReason.QUEUE_QUOTA
-    # The queue itself may be fine and one above it full: that is said by the reason, not hidden behind a tick.
-    is_own = job.wait_evidence.get("queue_id", queue.pk) == queue.pk
-    text = f"{held} + {job.num_gpus} of {queue.quota_gpus}{'' if refused and is_own else borrows}"
-    checks: list[CheckRow] = [{"name": f"Quota of {queue.name}", "ok": not (refused and is_own), "text": text}]
-    if refused and not is_own:
-        checks.append({"name": f"Quota above {queue.name}", "ok": False, "text": "a queue above it holds its quota"})
+    # Whether the rest of the cluster lends, the reason says.
+    borrows = over and queue.may_borrow and job.wait_reason != WaitReason.QUEUE_QUOTA
+    text = f"{held} + {needed} of {queue.quota_gpus}" + (f", borrows {min(over, needed)}" if borrows else "")
+    is_ok = not over or queue.may_borrow
+    checks: list[CheckRow] = [{"name": f"Quota of {queue.name}", "ok": is_ok, "text": text}]
     if queue.max_gpus is not None:
-        text = f"{held} + {job.num_gpus} of at most {queue.max_gpus}"
+        text = f"{held} + {needed} of at most {queue.max_gpus}"
         checks.append({"name": f"Limit of {queue.name}", "ok": after <= queue.max_gpus, "text": text})
+    if queue.user_max_gpus is not None:
+        of_owner = sum(open_leases.filter(attempt__job__owner_id=job.owner_id).values_list("num_gpus", flat=True))
+        text = f"{of_owner} + {needed} of at most {queue.user_max_gpus}"
+        is_ok = of_owner + needed <= queue.user_max_gpus
+        checks.append({"name": f"Limit of one user in {queue.name}", "ok": is_ok, "text": text})
     return checks
+
+
+def _needed(job: Job) -> int:
+    """Return the GPUs of its next attempt: a smoke run has one."""
+    return 1 if job.smoke_due else job.num_gpus
 
 
 def _checks_of_gpus(job: Job) -> list[CheckRow]:
@@ -216,7 +242,7 @@ def _checks_of_gpus(job: Job) -> list[CheckRow]:
     leased = LeaseGpu.objects.filter(released_at__isnull=True).values("gpu_id")
     free_gpus = Gpu.objects.filter(healthy=True, server__state=ServerState.UP).exclude(pk__in=leased)
     free = dict(free_gpus.values_list("server_id").annotate(free=Count("pk")).order_by())
-    total, needed = sum(free.values()), 1 if job.smoke_due else job.num_gpus
+    total, needed = sum(free.values()), _needed(job)
     most_servers = 1 if job.smoke_due else job.spec.get("resources", {}).get("max_servers") or 1
     room = sum(sorted(free.values())[-most_servers:])
     where, largest = ("one server", "largest is") if most_servers == 1 else (f"{most_servers} servers", "at most")

@@ -77,6 +77,7 @@ class Explanation(PlaceInLine):
     reason: Annotated[str, one_of(WaitReason, blank=True), "The binding constraint; empty when it does not wait."]
     sentence: str
     evidence: Annotated[Json, "The numbers of the reason."]
+    needed_change: Annotated[str, "What completes 'It cannot start until ...'; empty where ends of jobs may start it."]
     since: Moment | None
     policy: str
     environment: Annotated[

@@ -1,5 +1,6 @@
 """Why and when: the curve of the chance to start, what frees next, and that nothing helps when nothing does."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -42,6 +43,37 @@ def test_the_curve_has_the_starts_of_the_futures(world: World) -> None:
     assert "Chance that it has started, 5 simulated futures" in text
     assert "80 %" in text
     assert "How sure this is" in text
+
+
+def test_a_limit_below_the_job_is_told_in_every_part(world: World) -> None:
+    """No time of an older estimate, a check that is not passed, and what has to change, in the words of the devices."""
+    job, now = waiting(world), timezone.now()
+    evidence = {"queue_id": world.vision.pk, "needed_gpus": 2, "user_max_gpus": 1, "user_held_gpus": 0}
+    Job.objects.filter(pk=job.pk).update(wait_reason="user_limit", wait_evidence=evidence)
+    at = now + timedelta(seconds=120)
+    StartEstimate.objects.create(job=job, round_number=1, made_at=now, p50_at=at, futures=9, starts_s=[60] * 9)
+
+    page = world.browser("member").open(f"/jobs/J-{job.number}/why")
+    text = page.text.replace("\u00a0", " ")
+
+    change = "t cannot start until one user may hold 2 CPU slots in vision, or it asks for fewer."
+    assert f"One user may hold 1 CPU slot in vision; it needs 2 CPU slots. I{change}" in text
+    assert "Its start is not known" in text
+    assert "Limit of one user in vision" in text
+    assert not re.search(r"All \d+ checks pass", text)
+    assert "Starts at about" not in text
+    assert "Chance that it has started" not in text
+
+
+def test_a_job_that_is_held_back_awaits_no_place(world: World) -> None:
+    """No round gives one to a job that waits for others."""
+    job = waiting(world)
+    Job.objects.filter(pk=job.pk).update(wait_reason="dependency", wait_evidence={"first_number": 1})
+
+    text = why(world, job)
+
+    assert "It has no place in line while it is held back" in text
+    assert "No job waits before it" not in text
 
 
 def test_without_an_estimate_there_is_no_curve(world: World) -> None:

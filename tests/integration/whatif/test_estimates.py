@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Cluster, Job, StartEstimate
+from scheduler.models import Cluster, Job, Queue, StartEstimate
 from scheduler.selectors.jobs.estimates import estimate_error, estimate_of, estimate_row
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.whatif.start_times import estimates
@@ -61,6 +61,17 @@ def test_what_cannot_be_known_is_not_made_up() -> None:
     assert not row["known"]
     assert row["reason"] == "no_history"
     assert row["sentence"].startswith("Not known: too few jobs have ended")
+
+
+def test_no_future_starts_a_job_beyond_what_one_user_may_hold() -> None:
+    """The limit was lowered after it was submitted; the simulated futures keep to it."""
+    queue, owner = full_cluster()
+    Queue.objects.filter(pk=queue.pk).update(user_max_gpus=1)
+    job = job_make(queue, owner=owner, num_gpus=2, total_steps=100, steps_per_s=1.0, step=0)
+
+    estimates_make(cluster_row(), at=NOW)
+
+    assert estimate_row(estimate_of(job))["reason"] == "not_in_futures"
 
 
 def test_paused_scheduling_says_so() -> None:

@@ -122,7 +122,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
     device = device_word(device_kinds(request.user))
     counts = _counts(request, query)
     access = access_of(request.user)
-    estimates = estimates_of(job.pk for job in page.jobs if job.state == JobState.QUEUED)
+    estimates = estimates_of(job for job in page.jobs if job.state == JobState.QUEUED)
     lines = [_line(request, job, access, device, estimates.get(job.pk)) for job in page.jobs]
     shown = sum(counts[state] for state in _states(query))
     return render(

@@ -184,6 +184,8 @@ def checks_title(checks: Sequence[CheckRow]) -> str:
 def ahead_title(explain: Explanation) -> str:
     """Return how many jobs go first, as a finding."""
     count, position = explain["num_ahead"], explain["position"]
+    if explain["reason"] in (WaitReason.ARRAY_LIMIT, WaitReason.DEPENDENCY):
+        return "It has no place in line while it is held back"
     if not position:
         return "Its place in line comes with the next round"
     if not count:

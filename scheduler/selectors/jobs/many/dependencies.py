@@ -9,12 +9,24 @@ from django.db.models.functions import RowNumber
 
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.core.model.plan import Evidence, WaitReason
+from scheduler.core.operations.needed_change import needed_change
 from scheduler.core.spec.depends_on import Dependency, Verdict, dependencies_of
 from scheduler.models import Job
 from scheduler.selectors.evidence import Names, wait_evidence
 from scheduler.selectors.rows import Json
 
 WAITS_FOR_OTHERS = (JobState.QUEUED, JobState.SUSPENDED)
+MOST_LOOKED_AT = 100  # of the jobs of an array that another job waits for
+# Reasons for which a job itself cannot start; others, such as a pause, are of the whole cluster.
+OF_ONE_JOB = frozenset(
+    {
+        WaitReason.QUEUE_QUOTA,
+        WaitReason.QUEUE_MAX,
+        WaitReason.USER_LIMIT,
+        WaitReason.NEVER_FEASIBLE,
+        WaitReason.ISOLATION,
+    }
+)
 # What is told of the others and changes while a job waits: read when it is shown, not kept with the reason.
 OF_THE_MOMENT = frozenset({"job_state", "ended_jobs"})
 
@@ -86,6 +98,25 @@ def wait_evidence_now(job: Job, names: Names) -> Json:
     dependencies = dependencies_of(job.waits_for) if job.wait_reason == WaitReason.DEPENDENCY else ()
     if not dependencies:
         return wait_evidence(job, names)
-    told = still_open(dependencies, others_read(dependencies, Job.objects.all()))[1]
+    numbers, told = still_open(dependencies, others_read(dependencies, Job.objects.all()))
     now = {name: value for name, value in told.items() if name in OF_THE_MOMENT}
-    return names.named({**job.wait_evidence, **now}, own_queue=job.queue)
+    return names.named({**job.wait_evidence, **now, **_stuck(numbers)}, own_queue=job.queue)
+
+
+def _stuck(numbers: Sequence[int]) -> Evidence:
+    """Return the first of the jobs that cannot end before something changes, looked for up the chain of dependencies.
+
+    A job waits for older ones alone, so the chain has an end.
+    """
+    jobs = Job.objects.filter(number__in=numbers[:MOST_LOOKED_AT], state__in=WAITS_FOR_OTHERS).order_by("number")
+    for job in jobs:
+        found: Evidence = {"stuck_job": f"J-{job.number}", "stuck_state": job.state, "stuck_queue_id": job.queue_id}
+        if job.state == JobState.SUSPENDED:
+            return found
+        if job.wait_reason == WaitReason.DEPENDENCY and job.waits_for:
+            others = others_read(dependencies_of(job.waits_for), Job.objects.all())
+            if above := _stuck(still_open([*others], others)[0]):
+                return above
+        elif job.wait_reason in OF_ONE_JOB and needed_change(job.wait_reason, job.wait_evidence):
+            return found
+    return {}

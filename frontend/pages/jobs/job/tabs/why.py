@@ -22,6 +22,7 @@ class WhyTab(TypedDict):
     checks_title: str
     ahead: list[JobAhead]
     ahead_title: str
+    needed_change: str
     estimate: EstimateView | None
     offers: list[ChangeOffer] | None
     pieces: list[Piece]
@@ -41,6 +42,7 @@ def context(subject: Subject) -> WhyTab:
     ]
     pieces, waited = pieces_of(subject)
     estimate = estimate_view(subject)
+    known = estimate if estimate and estimate.rows else None
     next_title, events = next_events(subject) if subject.state is JobState.QUEUED else ("", [])
     return {
         "reason": reason_context(subject),
@@ -49,8 +51,9 @@ def context(subject: Subject) -> WhyTab:
         "checks_title": checks_title(checks),
         "ahead": [{**row, "sentence": subject.words(row["sentence"])} for row in explain["ahead"]],
         "ahead_title": ahead_title(explain),
+        "needed_change": subject.words(explain["needed_change"]),
         "estimate": estimate,
-        "chance": chance_chart(subject, estimate),
+        "chance": chance_chart(subject, known),
         "next_title": next_title,
         "next_events": events,
         "offers": offers_of(subject),

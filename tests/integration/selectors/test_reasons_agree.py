@@ -1,0 +1,182 @@
+"""Of each reason to wait the sentence, the checks, the start estimate and the rest of the page say the same."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.plan import Evidence, WaitReason
+from scheduler.core.operations.needed_change import needed_change
+from scheduler.models import Cluster, Job, Queue, StartEstimate
+from scheduler.selectors.jobs.estimates import estimates_of
+from scheduler.selectors.jobs.explain import job_explain
+from scheduler.selectors.jobs.reason_rows import Explanation
+from tests.support.rows.factories import AT, job_make, queue_make, server_make, user_make
+
+pytestmark = pytest.mark.django_db
+
+NEEDS: Evidence = {"needed_gpus": 2}
+IN_QUEUE = {**NEEDS, "queue_held_gpus": 4, "queue_quota_gpus": 4, "queue_max_gpus": 4}
+# What rounds say of jobs that an end of a running job may start, and how much of that is the name of the check.
+PASSING: dict[WaitReason, tuple[Evidence, str]] = {
+    WaitReason.NEW: ({}, "Rounds"),
+    WaitReason.QUEUE_QUOTA: ({**IN_QUEUE, "may_borrow": 1, "other_queue_id": 0}, "Quota of vision"),
+    WaitReason.QUEUE_MAX: (IN_QUEUE, "Limit of vision"),
+    WaitReason.USER_LIMIT: ({**NEEDS, "user_held_gpus": 3, "user_max_gpus": 4}, "Limit of one user in vision"),
+    WaitReason.ARRAY_LIMIT: ({"array_most": 1, "array_at_work": 1}, "Limit of its array"),
+    WaitReason.DEPENDENCY: ({"first_number": 5, "jobs": 1}, "Jobs that it waits for"),
+    WaitReason.NO_CAPACITY: ({**NEEDS, "free_gpus": 1}, "GPUs in the cluster"),
+    WaitReason.BEHIND_POLICY_ORDER: ({**NEEDS, "free_gpus": 1}, "Jobs ahead"),
+    WaitReason.FRAGMENTATION: ({**NEEDS, "largest_free_gpus": 1, "max_servers": 1}, "GPUs on one server"),
+    WaitReason.CPU_OR_MEMORY: (NEEDS, "CPU and memory"),
+    WaitReason.ISOLATION: ({**NEEDS, "barred_servers": 1, "servers": 3}, "Isolation of servers"),
+    WaitReason.PREPARING_ENVIRONMENT: ({**NEEDS, "ready_servers": 1, "servers": 3}, "Python environment"),
+    WaitReason.RECONFIGURING: ({"granted_gpus": 2, "missing_gpus": 2}, "GPUs that it was granted"),
+    WaitReason.BACKOFF: ({"cause": "exit_code"}, "Pause after a failure"),
+}
+# What rounds say where something has to change first.
+STUCK: dict[WaitReason, tuple[Evidence, str]] = {
+    WaitReason.QUEUE_QUOTA: ({**IN_QUEUE, "queue_quota_gpus": 1, "may_borrow": 0}, "Quota of vision"),
+    WaitReason.QUEUE_MAX: ({**IN_QUEUE, "queue_max_gpus": 1}, "Limit of vision"),
+    WaitReason.USER_LIMIT: ({**NEEDS, "user_held_gpus": 0, "user_max_gpus": 1}, "Limit of one user in vision"),
+    WaitReason.NEVER_FEASIBLE: ({**NEEDS, "largest_possible_gpus": 1}, "Size of the servers"),
+    WaitReason.ISOLATION: ({**NEEDS, "barred_servers": 3, "servers": 3}, "Isolation of servers"),
+    WaitReason.NO_SERVER: ({**NEEDS, "servers": 0}, "Servers"),
+    WaitReason.POLICY_PAUSED: ({}, "Scheduler"),
+}
+# Told by the reader alone, or of jobs that are not queued.
+ELSEWHERE = {WaitReason.HELD, WaitReason.SCHEDULER_STALE}
+
+
+def waiting(reason: WaitReason, evidence: Evidence, **columns: Any) -> Job:
+    """Return a job that waits for a reason while all that can be measured is there for it, with a known estimate."""
+    vision = Queue.objects.filter(name="vision").first() or queue_make("vision", quota_gpus=8)
+    server_make(gpus=8)
+    found: dict[str, Any] = {"queue_id": vision.pk, **evidence}
+    job = job_make(vision, num_gpus=2, wait_reason=reason, wait_evidence=found, **columns)
+    starts = {name: AT + timedelta(hours=1) for name in ("p50_at", "simulated_p90_at", "p90_at")}
+    StartEstimate.objects.create(job=job, round_number=1, made_at=AT, futures=24, starts_s=[3_600.0] * 24, **starts)
+    return job
+
+
+def told(job: Job) -> Explanation:
+    """Return what an admin reads of a job."""
+    return job_explain(user_make(admin=True), Job.objects.select_related("queue").get(pk=job.pk), AT)
+
+
+def failing(found: Explanation) -> list[str]:
+    """Return the names of the checks that are not passed."""
+    return [check["name"] for check in found["checks"] if not check["ok"]]
+
+
+def test_each_reason_stands_here() -> None:
+    """A new one has to say which check it fails, and whether something has to change first."""
+    assert {*PASSING, *STUCK} | ELSEWHERE == set(WaitReason)
+
+
+@pytest.mark.parametrize("reason", PASSING)
+def test_what_ends_of_jobs_may_start_has_its_check_and_its_time(reason: WaitReason) -> None:
+    """The check of the reason is the one that is not passed; no sentence says that it cannot start."""
+    evidence, check = PASSING[reason]
+    found = told(waiting(reason, evidence))
+
+    assert found["reason"] == reason
+    assert failing(found) == [check]
+    assert "cannot start" not in found["sentence"]
+    assert found["needed_change"] == ""
+    assert found["estimate"]
+    assert found["estimate"]["known"]
+
+
+@pytest.mark.parametrize("reason", STUCK)
+def test_what_needs_a_change_says_so_everywhere(reason: WaitReason) -> None:
+    """An estimate of before is no longer told, on the page of the job or in lists."""
+    evidence, check = STUCK[reason]
+    job = waiting(reason, evidence)
+    found, listed = told(job), estimates_of([job])[job.pk]
+
+    assert failing(found) == [check]
+    change = found["needed_change"]
+    assert change
+    assert f"It cannot start until {change}." in found["sentence"] or reason in (
+        WaitReason.NO_SERVER,
+        WaitReason.POLICY_PAUSED,
+    )
+    assert found["estimate"]
+    assert not found["estimate"]["known"]
+    assert (found["estimate"]["p50_at"], found["estimate"]["p90_at"], listed["p50_at"]) == (None, None, None)
+    assert found["estimate"]["sentence"] == f"Not known: it cannot start until {change}."
+
+
+def test_a_scheduler_that_stands_still_tells_no_start() -> None:
+    """Nor does one that was paused after the last round."""
+    job = waiting(WaitReason.NO_CAPACITY, {**NEEDS, "free_gpus": 1})
+    Cluster.objects.filter(pk=1).update(round_number=7, round_finished_at=AT - timedelta(hours=1))
+    stale = told(job)
+    Cluster.objects.filter(pk=1).update(paused=True)
+    paused = told(job)
+
+    for found, reason in ((stale, WaitReason.SCHEDULER_STALE), (paused, WaitReason.POLICY_PAUSED)):
+        assert found["reason"] == reason
+        assert "Scheduler" in failing(found)
+        assert found["estimate"]
+        assert not found["estimate"]["known"]
+
+
+def test_a_suspended_job_needs_to_be_resumed() -> None:
+    """No checks and no time."""
+    found = told(job_make(state=JobState.SUSPENDED))
+
+    assert (found["reason"], found["needed_change"]) == (WaitReason.HELD, "it is resumed")
+    assert (found["checks"], found["estimate"]) == ([], None)
+
+
+def test_a_job_that_waits_for_one_that_cannot_end_says_so() -> None:
+    """It is suspended, or cannot start itself, or waits for such a job; one that only waits its turn may end."""
+    vision = queue_make("vision", quota_gpus=8)
+    first = job_make(vision)
+
+    def change(**columns: Any) -> str:
+        Job.objects.filter(pk=first.pk).update(
+            **{"wait_reason": WaitReason.NO_CAPACITY, "wait_evidence": {}, **columns}
+        )
+        return told(last)["needed_change"]
+
+    def after(other: Job) -> Job:
+        evidence: Evidence = {"job": f"J-{other.number}", "until": "completed", "jobs": 1}
+        return waiting(WaitReason.DEPENDENCY, evidence, waits_for=f"J-{other.number}:completed")
+
+    last = after(after(first))
+
+    assert change() == ""
+    assert change(state=JobState.SUSPENDED, wait_reason="") == f"J-{first.number} is resumed"
+    assert change(state=JobState.QUEUED, wait_reason=WaitReason.NEVER_FEASIBLE) == f"J-{first.number} can start"
+    assert not told(last)["estimate"]["known"]  # type: ignore[index]  # it waits
+
+
+def test_a_reader_does_not_learn_that_a_hidden_job_is_suspended() -> None:
+    """Its number is told with the reason; how it stands is not."""
+    hidden = job_make(queue_make("hidden"), state=JobState.SUSPENDED)
+    evidence: Evidence = {"job": f"J-{hidden.number}", "until": "completed", "jobs": 1, "job_queue_id": hidden.queue_id}
+    job = waiting(WaitReason.DEPENDENCY, evidence, waits_for=f"J-{hidden.number}:completed")
+
+    assert told(job)["needed_change"]
+    assert job_explain(job.owner, Job.objects.select_related("queue").get(pk=job.pk), AT)["needed_change"] == ""
+
+
+def test_needed_changes_stand_without_numbers() -> None:
+    """A reason of an older round may lack what is asked for here."""
+    assert all("None" not in needed_change(reason, {}) for reason in WaitReason)
+
+
+def test_an_environment_that_is_built_is_not_said_to_take_a_week() -> None:
+    """Futures do not simulate builds, so that they start it in none tells nothing."""
+    job = waiting(WaitReason.PREPARING_ENVIRONMENT, {"ready_servers": 0, "servers": 2})
+    StartEstimate.objects.update(reason="not_in_futures", p50_at=None)
+    estimate = told(job)["estimate"]
+
+    assert estimate
+    assert (estimate["known"], estimate["reason"]) == (False, "preparing")
+
+
