@@ -195,6 +195,7 @@ def explain(given: Namespace) -> int:
         lines.append(f"{place}; waits {since(found['since'])}.")
     lines += environment_lines(found.get("environment"))
     lines += [in_words(line, devices) for line in when_lines(found.get("estimate"))]
+    lines += [found["estimate_basis"]] if found.get("estimate_basis") else []
     lines += [found["kept"]] if found["kept"] else []
     lines += [
         f"{'ok' if check['ok'] else 'NO'}  {in_words(check['name'] + ': ' + check['text'], devices)}"

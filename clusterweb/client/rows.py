@@ -163,6 +163,7 @@ class Explanation(TypedDict):
     environment: EnvironmentAnswer | None
     checks: list[Check]
     estimate: Estimate | None
+    estimate_basis: str
     kept: str
     unblock: list[Change]
 

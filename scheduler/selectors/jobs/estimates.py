@@ -6,16 +6,20 @@ from typing import TypedDict
 
 from django.db.models import Count, F, Q, QuerySet
 
+from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.operations.needed_change import needed_change
-from scheduler.core.operations.start_calibration import MOST_RATIOS, ratio
+from scheduler.core.operations.start_calibration import LEAST_STARTS, MOST_RATIOS, ratio
+from scheduler.core.spec.units import duration_words
 from scheduler.models import Job, StartEstimate
 from scheduler.selectors.jobs.reason_rows import EstimateError, EstimateRow
 from scheduler.selectors.rows import Moment
 from scheduler.selectors.times import iso, seconds_between
+from scheduler.simulator.forecasts.run_times import LEAST_ENDED
 
 LATELY = timedelta(days=7)
 MOST_LATELY = 1_000
+MOST_ENDED = 2_000  # the newest ended jobs: from them remaining run times are drawn
 WHY_UNKNOWN = {
     "": "No estimate yet. It appears after the next round.",
     "no_history": "Not known: too few jobs have ended to tell how long jobs run, and this or another job does not say.",
@@ -118,6 +122,26 @@ def estimate_error(at: datetime) -> EstimateError | None:
         "untold_frac": counts["untold"] / known if known else None,
         "ratios": _ended_last().count(),
     }
+
+
+def estimate_basis(error: EstimateError | None) -> str:
+    """Return on how much estimates rest, and how far they were off where that many starts can tell."""
+    ended = Job.objects.filter(state=JobState.COMPLETED, executed_s__gt=0)[:MOST_ENDED].count()
+    if ended < LEAST_ENDED:
+        jobs = f"{ended} job has" if ended == 1 else f"{ended or 'no'} jobs have"
+        told = f"Only {jobs} ended, too few to tell how long jobs run: it may be far off."
+        told = told if ended else "No job has ended yet: it rests on what running jobs say alone."
+    else:
+        told = f"It rests on the run times of the last {ended:,} jobs that ended.".replace(
+            ",", "\N{NARROW NO-BREAK SPACE}"
+        )
+    starts = error["starts"] if error else 0
+    if error is None or starts < LEAST_STARTS:
+        checked = f"{starts} start" if starts == 1 else f"{starts or 'No'} starts"
+        return f"{told} {checked} could be held against an estimate in the last 7 days, too few to tell its error."
+    by = f", and {round(error['covered_frac'] * starts)} by the time of 9 in 10" if error["covered_frac"] else ""
+    half = duration_words(error["median_error_s"])
+    return f"{told} Of the last {starts} starts half were within {half} of the estimate{by}."
 
 
 def ratios_lately() -> list[float]:

@@ -25,7 +25,7 @@ from scheduler.selectors.evidence import (
     names_of,
     wait_sentence,
 )
-from scheduler.selectors.jobs.estimates import estimate_error, estimate_of, estimate_row
+from scheduler.selectors.jobs.estimates import estimate_basis, estimate_error, estimate_of, estimate_row
 from scheduler.selectors.jobs.history import job_timeline
 from scheduler.selectors.jobs.kept import job_kept
 from scheduler.selectors.jobs.many.dependencies import wait_evidence_now
@@ -59,6 +59,7 @@ def job_explain(user: Actor, job: Job, at: datetime) -> Explanation:
     cause = _cause(job, cluster, names_of(access), at)
     change = needed_change(cause["reason"], cause["evidence"]) if cause["reason"] else ""
     estimate = estimate_row(estimate_of(job), reason=cause["reason"], change=change) if is_waiting else None
+    error = estimate_error(at) if is_waiting else None
     return {
         "round": round_of_wait(job) if is_waiting else None,
         "state": job.state,
@@ -71,7 +72,8 @@ def job_explain(user: Actor, job: Job, at: datetime) -> Explanation:
         "checks": _checks(job, cluster, cause, at) if is_waiting else [],
         "held_back": [entry for entry in job_timeline(job, at, user) if entry["kind"] == "wait"] if is_waiting else [],
         "estimate": estimate,
-        "estimate_error": estimate_error(at) if is_waiting else None,
+        "estimate_error": error,
+        "estimate_basis": estimate_basis(error) if estimate and estimate["known"] else "",
         "keeps_work": kept.keeps_work,
         "kept": kept.sentence,
     }

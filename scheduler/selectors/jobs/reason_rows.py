@@ -87,6 +87,7 @@ class Explanation(PlaceInLine):
     held_back: Annotated[list[GapRow], "What it waited for so far."]
     estimate: Annotated[EstimateRow | None, "null when it does not wait."]
     estimate_error: EstimateError | None
+    estimate_basis: Annotated[str, "On how much a known estimate rests, in words; whether that is too little."]
     keeps_work: Annotated[str | None, one_of(KEEPS_WORK), "unknown: it has run and told of no checkpoint."]
     kept: Annotated[str, "What is kept of its work and what its end would lose, in words; empty before it has run."]
 

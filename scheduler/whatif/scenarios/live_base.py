@@ -6,14 +6,13 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.tables import QueueTable, ServerTable
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Job, Queue, Server
+from scheduler.selectors.jobs.estimates import MOST_ENDED
 from scheduler.selectors.rows import Json
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.report.narrowed import unnamed
 from scheduler.simulator.study.starting_points import columns_to_json, snapshot_to_json
 
-# The newest ended jobs: from them remaining run times are estimated.
-MOST_ENDED = 2_000
 # Rounds that no arrival or end causes are replayed no more often. Under policies whose order drifts, 10 s between
 # them cost a hundred times as long as all other rounds, and change no wait by more than this.
 LEAST_BEAT_S = 60.0

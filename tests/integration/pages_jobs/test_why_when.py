@@ -65,6 +65,20 @@ def test_a_limit_below_the_job_is_told_in_every_part(world: World) -> None:
     assert "Chance that it has started" not in text
 
 
+def test_an_estimate_says_on_how_little_it_rests(world: World) -> None:
+    """Few jobs have ended: no error is claimed. A time that has passed is not told as one to come."""
+    job, now = waiting(world), timezone.now()
+    times = {"p50_at": now - timedelta(seconds=60), "p90_at": now + timedelta(seconds=600)}
+    StartEstimate.objects.create(job=job, round_number=1, made_at=now, futures=5, **times)
+
+    text = why(world, job)
+
+    assert "too few to tell how long jobs run: it may be far off" in text or "No job has ended yet" in text
+    assert "too few to tell its error" in text
+    assert "Was to start at about" in text
+    assert "in the median" not in text
+
+
 def test_a_job_that_is_held_back_awaits_no_place(world: World) -> None:
     """No round gives one to a job that waits for others."""
     job = waiting(world)

@@ -107,6 +107,7 @@ def test_what_needs_a_change_says_so_everywhere(reason: WaitReason) -> None:
     assert not found["estimate"]["known"]
     assert (found["estimate"]["p50_at"], found["estimate"]["p90_at"], listed["p50_at"]) == (None, None, None)
     assert found["estimate"]["sentence"] == f"Not known: it cannot start until {change}."
+    assert found["estimate_basis"] == ""
 
 
 def test_a_scheduler_that_stands_still_tells_no_start() -> None:
@@ -180,3 +181,28 @@ def test_an_environment_that_is_built_is_not_said_to_take_a_week() -> None:
     assert (estimate["known"], estimate["reason"]) == (False, "preparing")
 
 
+@pytest.mark.parametrize(
+    ("ended", "starts", "said"),
+    [
+        (0, 0, "No job has ended yet: it rests on what running jobs say alone. No starts could be held"),
+        (5, 1, "Only 5 jobs have ended, too few to tell how long jobs run: it may be far off. 1 start could be held"),
+        (30, 10, "It rests on the run times of the last 30 jobs that ended. Of the last 10 starts half were within"),
+    ],
+)
+def test_the_error_of_an_estimate_is_told_where_enough_jobs_ended(ended: int, starts: int, said: str) -> None:
+    """Where few did, that is said instead of an error."""
+    job = waiting(WaitReason.NO_CAPACITY, NEEDS)
+    other, columns = job_make(), {"wait_reason": "", "wait_since": None, "ended_at": AT}
+    for _ in range(ended):
+        other = job_make(job.queue, owner=job.owner)
+        Job.objects.filter(pk=other.pk).update(state=JobState.COMPLETED, executed_s=60.0, **columns)
+    for _ in range(starts):
+        row_of = {"first_p50_at": AT, "first_simulated_p90_at": AT, "first_p90_at": AT, "first_made_at": AT}
+        StartEstimate.objects.create(
+            job=other, round_number=1, made_at=AT, closed_at=AT, started_at=AT, error_s=12.0, **row_of
+        )
+    basis = told(job)["estimate_basis"]
+
+    assert basis.startswith(said)
+    assert ("too few" in basis) == (ended < 30)
+    assert ("12 s" in basis) == (starts == 10)

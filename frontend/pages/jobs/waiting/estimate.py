@@ -1,9 +1,9 @@
-"""When a waiting job starts, as its page says it: the time, the range, and how far such estimates were off."""
+"""When a waiting job starts, as its page says it: the time, the range, and on how much it rests."""
 
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
-from frontend.components.formats import clock, counted, duration, number, relative
+from frontend.components.formats import clock, counted, relative
 from frontend.components.times import as_time_or_none
 from frontend.pages.jobs.subject import Subject
 from scheduler.selectors.jobs.reason_rows import EstimateRow, SimulatedStart
@@ -13,17 +13,18 @@ BEYOND = "later than 7 days from now"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateView:
-    """The card. ``rows`` are names and values; empty where nothing is known."""
+    """The card. ``rows`` are names and values, ``basis`` says on how much they rest; empty where nothing is known."""
 
     title: str
     sub: str
     starts_in: str
     rows: list[tuple[str, str]]
+    basis: str = ""
 
 
 def estimate_view(subject: Subject) -> EstimateView | None:
     """Return the card; None for a job that does not wait."""
-    found, error = subject.explain["estimate"], subject.explain["estimate_error"]
+    found = subject.explain["estimate"]
     if found is None:
         return None
     p50_at = as_time_or_none(found["p50_at"])
@@ -31,19 +32,13 @@ def estimate_view(subject: Subject) -> EstimateView | None:
         title, _, why = found["sentence"].partition(": ")
         title = f"Its start is {title.lower()}" if why else title
         return EstimateView(title=title, sub=why[:1].upper() + why[1:], starts_in="", rows=[])
-    rows = time_rows(found, subject.at, subject.zone)
-    if error:
-        rows.append(("Such estimates were off by", f"{duration(error['median_error_s'])} in the median"))
-        if error["covered_frac"] is not None:
-            came_true = round(error["covered_frac"] * error["starts"])
-            rows.append(
-                ("Such estimates held", f"{number(came_true)} of {number(error['starts'])} started by their p90")
-            )
+    verb = "Starts" if p50_at > subject.at else "Was to start"
     return EstimateView(
-        title=f"Starts at about {clock(p50_at, subject.at, subject.zone)}",
+        title=f"{verb} at about {clock(p50_at, subject.at, subject.zone)}",
         sub=_made_words(found, subject.at),
         starts_in=relative(p50_at, subject.at),
-        rows=rows,
+        rows=time_rows(found, subject.at, subject.zone),
+        basis=subject.explain["estimate_basis"],
     )
 
 
