@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from clusterweb.cli.text import clock, since
-from clusterweb.client.rows import Build, DryRun, EnvironmentAnswer, Estimate
+from clusterweb.client.rows import Build, DryRun, EnvironmentAnswer, Estimate, Explanation
 
 LOG_LINES = 10
 
@@ -22,6 +22,20 @@ def preview_text(answer: DryRun) -> str:
     return "\n".join([*lines, "Nothing is stored."])
 
 
+def wait_lines(found: Explanation) -> list[str]:
+    """Return for how long a job waits, for its reason and in all, and its place in line; nothing for another job."""
+    if not found["waits_since"]:
+        return []
+    lasts, for_this = since(found["waits_since"]), since(found["since"])
+    waits = f"Waits {lasts}" + (f", for this reason {for_this}" if for_this and for_this != lasts else "")
+    if not found["position"]:
+        return [f"{waits}."]
+    place = f"place {found['position']} of {found['waiting_jobs']} in line"
+    if found["queue_position"]:
+        place += f", {found['queue_position']} of {found['queue_waiting_jobs']} in its queue"
+    return [f"{waits}; {place}."]
+
+
 def when_lines(estimate: Estimate | None) -> list[str]:
     """Return when a job starts in a line; nothing for one that does not wait."""
     if not estimate:
@@ -29,7 +43,8 @@ def when_lines(estimate: Estimate | None) -> list[str]:
     if not estimate["known"]:
         return [estimate["sentence"]]
     by = f"by {clock(estimate['p90_at'])}" if estimate["p90_at"] else "later than 7 days from now"
-    return [f"Starts at about {clock(estimate['p50_at'])}, 9 in 10 {by} ({estimate['futures']} simulated futures)."]
+    verb = "Was to start" if _is_past(estimate["p50_at"]) else "Starts"
+    return [f"{verb} at about {clock(estimate['p50_at'])}, 9 in 10 {by} ({estimate['futures']} simulated futures)."]
 
 
 def environment_lines(environment: EnvironmentAnswer | None) -> list[str]:
@@ -55,5 +70,9 @@ def _next_try(build: Build) -> str:
     """Return when a build is tried again that failed by no fault of its files."""
     if not build["again_at"]:
         return ""
-    is_due = datetime.fromisoformat(build["again_at"].replace("Z", "+00:00")) <= datetime.now(UTC)
+    is_due = _is_past(build["again_at"])
     return " The next try is due." if is_due else f" Tried again at {clock(build['again_at'])}."
+
+
+def _is_past(moment: str) -> bool:
+    return datetime.fromisoformat(moment.replace("Z", "+00:00")) <= datetime.now(UTC)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from clusterweb.cli.asked import Asked, asked_of, require_no_folder, spec_bytes
-from clusterweb.cli.foretold import environment_lines, preview_text, when_lines
+from clusterweb.cli.foretold import environment_lines, preview_text, wait_lines, when_lines
 from clusterweb.cli.text import devices_named, in_words, progress, since, size, table
 from clusterweb.client.client import ENDED, Client, place_after
 from clusterweb.client.errors import CommandError, ServerRefused
@@ -188,11 +188,7 @@ def explain(given: Namespace) -> int:
         return _apply(client, given, found["unblock"])
     devices = devices_named(client.device_kinds)
     lines = [in_words(found["sentence"], devices) or "No round has decided about it yet."]
-    if found["position"]:
-        place = f"Place {found['position']} of {found['waiting_jobs']} in line"
-        if found["queue_position"]:
-            place += f", {found['queue_position']} of {found['queue_waiting_jobs']} in its queue"
-        lines.append(f"{place}; waits {since(found['since'])}.")
+    lines += wait_lines(found)
     lines += environment_lines(found.get("environment"))
     lines += [in_words(line, devices) for line in when_lines(found.get("estimate"))]
     lines += [found["estimate_basis"]] if found.get("estimate_basis") else []

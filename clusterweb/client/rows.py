@@ -155,6 +155,7 @@ class Explanation(TypedDict):
     state: str
     sentence: str
     since: str | None
+    waits_since: str | None
     position: int | None
     waiting_jobs: int | None
     queue_position: int | None

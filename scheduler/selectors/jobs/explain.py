@@ -66,6 +66,7 @@ def job_explain(user: Actor, job: Job, at: datetime) -> Explanation:
         **cause,
         "needed_change": change,
         "since": iso(job.wait_since or job.state_changed_at),
+        "waits_since": iso(job.state_changed_at) if is_waiting else None,
         "policy": cluster.policy,
         **(_place(job, access) if is_waiting else _NO_PLACE),
         "environment": _environment(job, access),

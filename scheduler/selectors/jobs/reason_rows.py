@@ -78,7 +78,8 @@ class Explanation(PlaceInLine):
     sentence: str
     evidence: Annotated[Json, "The numbers of the reason."]
     needed_change: Annotated[str, "What completes 'It cannot start until ...'; empty where ends of jobs may start it."]
-    since: Moment | None
+    since: Annotated[Moment | None, "Since when it waits for this reason."]
+    waits_since: Annotated[Moment | None, "Since when it waits: its submission, or when it was stopped."]
     policy: str
     environment: Annotated[
         EnvironmentRow | None, "Of a job that waits for its Python environment, or failed by it; else null."

@@ -79,6 +79,19 @@ def test_an_estimate_says_on_how_little_it_rests(world: World) -> None:
     assert "in the median" not in text
 
 
+def test_the_wait_counts_from_its_begin(world: World) -> None:
+    """Beside it stands since when it is for this reason."""
+    job, now = waiting(world), timezone.now()
+    begun = now - timedelta(hours=2)
+    Job.objects.filter(pk=job.pk).update(
+        submitted_at=begun, state_changed_at=begun, wait_since=now - timedelta(minutes=3)
+    )
+
+    text = why(world, job).replace("\u00a0", " ")
+
+    assert re.search(r"for\s+2 h\s*, this reason since \d", text)
+
+
 def test_a_job_that_is_held_back_awaits_no_place(world: World) -> None:
     """No round gives one to a job that waits for others."""
     job = waiting(world)

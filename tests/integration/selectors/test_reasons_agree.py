@@ -130,7 +130,7 @@ def test_a_suspended_job_needs_to_be_resumed() -> None:
     found = told(job_make(state=JobState.SUSPENDED))
 
     assert (found["reason"], found["needed_change"]) == (WaitReason.HELD, "it is resumed")
-    assert (found["checks"], found["estimate"]) == ([], None)
+    assert (found["checks"], found["estimate"], found["waits_since"]) == ([], None, None)
 
 
 def test_a_job_that_waits_for_one_that_cannot_end_says_so() -> None:
@@ -179,6 +179,14 @@ def test_an_environment_that_is_built_is_not_said_to_take_a_week() -> None:
 
     assert estimate
     assert (estimate["known"], estimate["reason"]) == (False, "preparing")
+
+
+def test_it_waits_since_it_was_stopped_and_for_this_reason_since_that_began() -> None:
+    """The first is the submission where it has not run."""
+    job = waiting(WaitReason.NO_CAPACITY, NEEDS, wait_since=AT + timedelta(minutes=40))
+    found = told(job)
+
+    assert (found["waits_since"], found["since"]) == ("2026-03-07T14:32:00Z", "2026-03-07T15:12:00Z")
 
 
 @pytest.mark.parametrize(

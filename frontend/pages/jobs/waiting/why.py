@@ -64,6 +64,7 @@ class ReasonBox(TypedDict, total=False):
 
     since: datetime | None
     waited_s: float
+    for_this: str
     code: str
     sentence: str
     numbers: str
@@ -77,11 +78,12 @@ def reason_context(subject: Subject) -> ReasonBox:
     explain = subject.explain
     if not explain["reason"]:
         return {}
-    since = subject.time(explain["since"])
+    since, changed = subject.time(explain["waits_since"] or explain["since"]), subject.time(explain["since"])
     evidence = explain["reason"] in OF_PLACE
     return {
         "since": since,
         "waited_s": whole_s((subject.at - since).total_seconds()) if since else 0.0,
+        "for_this": clock(changed, subject.at, subject.zone) if changed and changed != since else "",
         "code": explain["reason"],
         "sentence": subject.words(explain["sentence"]),
         "numbers": numbers_words(subject),
