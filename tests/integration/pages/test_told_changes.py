@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from frontend.components.devices import GPUS, DeviceWord
+from frontend.components.devices import GPUS
 from frontend.components.event_words.jobs import kept_longer
 from frontend.components.happenings import happenings
 from frontend.pages.overview.words import request_line
