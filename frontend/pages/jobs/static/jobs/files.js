@@ -225,8 +225,10 @@
     const field = document.getElementById("files-match"), { target } = event;
     if (!field || event.ctrlKey || event.metaKey || event.altKey) return;
     const isHere = target === document.body || (target.closest?.("#files-view") && target !== field);
-    if (event.key === "/" && isHere) field.select();
-    else if (event.key === "ArrowDown" && target === field) focus(0);
+    if (event.key === "/" && isHere) {
+      field.focus(); // not every browser does so by the next line
+      field.select();
+    } else if (event.key === "ArrowDown" && target === field) focus(0);
     else return;
     event.preventDefault();
     event.stopImmediatePropagation();
