@@ -65,7 +65,7 @@ class GrantBody(Body):
     )
 
 
-class ChangeBody(Body):
+class AskChangeBody(Body):
     """What is asked for instead; what is left out stays."""
 
     quota_gpus = serializers.IntegerField(
@@ -236,7 +236,7 @@ class QuotaRequestChange(ApiView):
     @extend_schema(
         operation_id="quota_request_change",
         summary="Change a request for quota",
-        request=ChangeBody,
+        request=AskChangeBody,
         responses={201: QuotaRequestDocument},
         examples=[OpenApiExample("Two more", {"quota_gpus": 14}, request_only=True)],
     )
@@ -244,7 +244,7 @@ class QuotaRequestChange(ApiView):
         """Put a new request in the place of an open one of your own, which is withdrawn; answers with the new one."""
 
         def make() -> tuple[int, Json, str]:
-            found, body = require_request(request.user, asked), read_body(request, ChangeBody)
+            found, body = require_request(request.user, asked), read_body(request, AskChangeBody)
             kept = {name: getattr(found, name) for name in ("quota_gpus", "until", "reason")}
             made = quota_request_change(
                 actor=request.user, request=found, at=live_ports().clock.now(), **{**kept, **body}
