@@ -44,6 +44,7 @@ class ServerCells:
 
     Attributes:
         short: Name without what all names begin with.
+        state: As it is shown: a server that has drained is ``drained``.
         note: What stands beside the name in the map: mean utilization, or how many are free.
         label: The server in words, for screen readers.
         columns: Columns of the strip.
@@ -173,7 +174,7 @@ def server_cells(rows: Sequence[ServerRow], *, view: str = "", selected: str = "
                 rack=row.get("rack", ""),
                 device_kind=row["device_kind"],
                 gpus=cells,
-                state=row["state"],
+                state=server_state(row),
                 note=server_state(row) if row["state"] != "up" else _note(row["gpus"]),
                 label=_label(row),
                 columns=max(1, min(4, (len(cells) + 1) // 2 if len(cells) > 4 else len(cells))),
