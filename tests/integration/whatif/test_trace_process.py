@@ -157,11 +157,13 @@ def test_reader_that_goes_wrong_refuses_the_file(
     """Killed, hanging, broken, without an answer, with one that is none, with one without end."""
     settings.TRACE_LIMITS = TraceLimits(read_s=1)
     monkeypatch.setattr(trace_process, "MODULE", "tests.support.live.odd_readers")
+    before = set(psutil.Process().children())  # of tests that this worker ran before
 
     why = refused(TRACE, name)
 
     assert (why.pointer, why.code) == ("/file", code)
-    assert not [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+    left = set(psutil.Process().children()) - before
+    assert not [child for child in left if child.status() != psutil.STATUS_ZOMBIE]
 
 
 def test_reader_is_told_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
