@@ -37,7 +37,7 @@ ODD = {
 QUICK = {"nul", "long", "huge", "unicode"}  # the others are tried by the long tests
 SOME_ODD = [pytest.param(odd, marks=[] if odd in QUICK else [pytest.mark.long]) for odd in ODD]
 MADE_BY_DJANGO = {"csrfmiddlewaretoken"}
-SOME_FIELDS, MANY_FIELDS = 20, 40
+SOME_FIELDS, MANY_FIELDS = 8, 20
 
 
 @pytest.fixture

@@ -12,15 +12,15 @@ from hypothesis import settings
 PROFILE = os.environ.get("EXAMPLES", "quick")
 IS_FULL = PROFILE != "quick"
 # Of the number that a test names.
-_QUICK, _FULL = 0.25, 1.5
+_QUICK, _FULL = 0.25, 1.0
 _FEWEST = 3
 
 # No test may fail because the machine is busy.
 settings.register_profile("quick", deadline=None, derandomize=True, database=None, max_examples=25)
-settings.register_profile("full", deadline=None, derandomize=True, database=None, max_examples=150)
-settings.register_profile("random", deadline=None, database=None, print_blob=True, max_examples=150)
+settings.register_profile("full", deadline=None, derandomize=True, database=None, max_examples=100)
+settings.register_profile("random", deadline=None, database=None, print_blob=True, max_examples=100)
 
 
 def tried(examples: int) -> settings:
-    """Return settings under which a property is tried on a quarter of so many examples, or on half as many again."""
+    """Return settings under which a property is tried on so many examples, or by ``make test`` on a quarter of them."""
     return settings(max_examples=max(_FEWEST, round(examples * (_FULL if IS_FULL else _QUICK))))
