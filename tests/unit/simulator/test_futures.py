@@ -62,7 +62,7 @@ def test_nine_in_ten_starts_come_by_the_time_that_was_said(policy: str, tmp_path
 @pytest.mark.long
 @pytest.mark.parametrize("policy", ["fifo", "las"])
 def test_nine_in_ten_starts_of_philly_come_by_the_time_that_was_said(policy: str, tmp_path: Path) -> None:
-    """Of two real weeks, in which no job tells how long it is, every 15th wait: stretched by what became of the others."""
+    """Of two real weeks in which no job tells its length, every 15th wait: stretched by what became of the others."""
     jobs = workload("2017-10-17", "2017-10-31")
     config = build_config(policy=policy, mechanism="proportional")
     waits = waits_of(jobs, config)[::15]
