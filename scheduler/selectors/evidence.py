@@ -38,6 +38,7 @@ class Names:
             named.pop("job_state", None)
         if evidence.get("stuck_queue_id", own_queue.pk) not in known:
             named.pop("stuck_job", None)
+            named.pop("stuck_state", None)
         if "job" in named and not (is_known and self.jobs):
             named["job"] = str(named["job"]).partition(" ")[0]
         if isinstance(evidence.get("drained_since"), str):

@@ -4,6 +4,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import Evidence, WaitReason
@@ -162,8 +164,26 @@ def test_a_reader_does_not_learn_that_a_hidden_job_is_suspended() -> None:
     evidence: Evidence = {"job": f"J-{hidden.number}", "until": "completed", "jobs": 1, "job_queue_id": hidden.queue_id}
     job = waiting(WaitReason.DEPENDENCY, evidence, waits_for=f"J-{hidden.number}:completed")
 
+    found = job_explain(job.owner, Job.objects.select_related("queue").get(pk=job.pk), AT)
+
     assert told(job)["needed_change"]
-    assert job_explain(job.owner, Job.objects.select_related("queue").get(pk=job.pk), AT)["needed_change"] == ""
+    assert (found["needed_change"], [key for key in found["evidence"] if key.startswith("stuck")]) == ("", [])
+
+
+def test_a_long_chain_of_jobs_costs_a_page_few_queries() -> None:
+    """It may be longer than Python's stack; in a net each job is looked at once, however many paths lead to it."""
+    vision = queue_make("vision", quota_gpus=8)
+    owner = user_make()
+    columns = {"wait_reason": WaitReason.DEPENDENCY, "wait_evidence": {"jobs": 2, "until": "completed"}}
+    made = [job_make(vision, owner=owner) for _ in range(60)]
+    for at, job in enumerate(made[2:]):
+        waits_for = " ".join(f"J-{other.number}:completed" for other in made[max(0, at - 1) : at + 2])
+        Job.objects.filter(pk=job.pk).update(**columns, waits_for=waits_for)
+    with CaptureQueriesContext(connection) as queries:
+        found = told(made[-1])
+
+    assert found["needed_change"] == ""
+    assert len(queries) < 60
 
 
 def test_needed_changes_stand_without_numbers() -> None:

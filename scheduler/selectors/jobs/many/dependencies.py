@@ -16,7 +16,8 @@ from scheduler.selectors.evidence import Names, wait_evidence
 from scheduler.selectors.rows import Json
 
 WAITS_FOR_OTHERS = (JobState.QUEUED, JobState.SUSPENDED)
-MOST_LOOKED_AT = 100  # of the jobs of an array that another job waits for
+# So far up the dependencies of a job, and at so many jobs in all, a page looks for one that cannot start.
+MOST_LEVELS, MOST_LOOKED_AT = 10, 100
 # Reasons for which a job itself cannot start; others, such as a pause, are of the whole cluster.
 OF_ONE_JOB = frozenset(
     {
@@ -106,17 +107,22 @@ def wait_evidence_now(job: Job, names: Names) -> Json:
 def _stuck(numbers: Sequence[int]) -> Evidence:
     """Return the first of the jobs that cannot end before something changes, looked for up the chain of dependencies.
 
-    A job waits for older ones alone, so the chain has an end.
+    Level by level and each job once: a chain may be longer than Python's stack, and paths in a net of jobs are without
+    number. Beyond the limits nothing is found.
     """
-    jobs = Job.objects.filter(number__in=numbers[:MOST_LOOKED_AT], state__in=WAITS_FOR_OTHERS).order_by("number")
-    for job in jobs:
-        found: Evidence = {"stuck_job": f"J-{job.number}", "stuck_state": job.state, "stuck_queue_id": job.queue_id}
-        if job.state == JobState.SUSPENDED:
-            return found
-        if job.wait_reason == WaitReason.DEPENDENCY and job.waits_for:
-            others = others_read(dependencies_of(job.waits_for), Job.objects.all())
-            if above := _stuck(still_open([*others], others)[0]):
-                return above
-        elif job.wait_reason in OF_ONE_JOB and needed_change(job.wait_reason, job.wait_evidence):
-            return found
+    level, seen = list(numbers), set[int]()
+    for _ in range(MOST_LEVELS):
+        level = [number for number in level if number not in seen][: MOST_LOOKED_AT - len(seen)]
+        if not level:
+            break
+        seen.update(level)
+        jobs = Job.objects.filter(number__in=level, state__in=WAITS_FOR_OTHERS).defer("spec").order_by("number")
+        waits_for: list[Dependency] = []
+        for job in jobs:
+            needs_change = job.wait_reason in OF_ONE_JOB and needed_change(job.wait_reason, job.wait_evidence)
+            if job.state == JobState.SUSPENDED or needs_change:
+                return {"stuck_job": f"J-{job.number}", "stuck_state": job.state, "stuck_queue_id": job.queue_id}
+            if job.wait_reason == WaitReason.DEPENDENCY:
+                waits_for += dependencies_of(job.waits_for)
+        level = list(still_open(waits_for, others_read(waits_for, Job.objects.all()))[0]) if waits_for else []
     return {}
