@@ -252,7 +252,7 @@ class DiscardBody(Body):
     """What of the directory goes."""
 
     paths = serializers.ListField(
-        child=serializers.CharField(max_length=MOST_PATH),
+        child=serializers.CharField(max_length=MOST_PATH, trim_whitespace=False),  # "out " is not "out"
         required=False,
         max_length=MOST_PATHS,
         help_text="Files and folders, as the list of its files shows them; the whole directory when absent.",

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
+from scheduler.core.model.errors import NotFound
 from scheduler.models import Job
 from scheduler.selectors.files.archive import zip_choice
 from scheduler.selectors.files.names import path_shown
@@ -36,8 +37,14 @@ class Chosen:
 
 
 def files_chosen(job: Job, paths: Iterable[str]) -> Chosen:
-    """Return what these paths name, in order. Raises NotFound for one that is not there, and for a link."""
+    """Return what these paths name, in order.
+
+    Raises:
+        NotFound: One is not there, is a link, or is the directory itself: that is chosen by no path at all.
+    """
     chosen, files, num_bytes, seen = zip_choice(job, paths), 0, 0, 0
+    if () in chosen:
+        raise NotFound("That is the whole directory. Name files or folders in it.")
     with job_files(job) as opened:
         for parts in chosen:
             for one in islice(walk(opened, parts), MOST_COUNTED + 1 - seen):

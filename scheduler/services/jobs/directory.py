@@ -132,7 +132,7 @@ def job_discard(*, actor: Actor, job: Job, at: datetime, paths: Collection[str] 
         paths: As the list of its files shows them; none for the whole directory with its HOME.
 
     Raises:
-        NotFound: ``actor`` may not see it, or a path is not there or is a link.
+        NotFound: ``actor`` may not see it, or a path is not there, is a link, or is the directory itself.
         NotAllowed: ``actor`` is neither its owner nor a lead of its queue.
         Conflict: It has not ended, or never had a directory.
     """
@@ -142,7 +142,7 @@ def job_discard(*, actor: Actor, job: Job, at: datetime, paths: Collection[str] 
         if JobState(job.state) not in TERMINAL:
             raise Conflict(f"J-{job.number} is {job.state}: what it needs is not removed. Cancel it first.")
         _refuse_without_directory(job)
-        if chosen is not None and () not in chosen.paths:
+        if chosen is not None:
             _files_ask(job, chosen, actor=actor_name(actor), at=at)
         elif job.directory_removal_at is None:
             directory_ask(job, actor=actor_name(actor), reason="discard", at=at)

@@ -91,6 +91,9 @@ def test_owner_deletes_some_files_and_the_rest_stays(shared: Path) -> None:
         job_discard(actor=stranger, job=job, at=AT, paths=["a.txt"])
     with pytest.raises(NotFound, match="'nowhere'"):
         job_discard(actor=job.owner, job=job, at=AT, paths=["nowhere"])
+    for whole in ("", "/"):
+        with pytest.raises(NotFound, match="the whole directory"):
+            job_discard(actor=job.owner, job=job, at=AT, paths=["a.txt", whole])
     job_discard(actor=job.owner, job=job, at=AT, paths=["out", "out/last", "a.txt", "%FF"])
     clean_up(shared, at=AT + timedelta(hours=1))
     job.refresh_from_db()

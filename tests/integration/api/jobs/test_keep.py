@@ -168,3 +168,15 @@ def test_words_of_the_date_and_the_limit(world: World, job: Job) -> None:
     assert "the oldest go earlier" in client.get(f"/jobs/J-{job.number}/keep").content.decode()
     asked(world, job, {"until": None})
     assert "only as long as its queue does" in client.get(f"/jobs/J-{job.number}/events").content.decode()
+
+
+def test_paths_of_files_to_discard_are_taken_letter_by_letter(world: World, job: Job) -> None:
+    """A blank at the end makes another name; the directory itself is named by no path at all."""
+    file_write(job, "out", b"kept")
+    path = f"/api/v1/jobs/J-{job.number}/discard"
+    for name in ("out ", "/"):
+        answer = world.client("member").post(path, json.dumps({"paths": [name]}), content_type="application/json")
+
+        assert answer.status_code == 404, name
+    job.refresh_from_db()
+    assert job.directory_removal_at is None
