@@ -17,7 +17,7 @@
     if (document.getElementById("tiles").dataset.counts !== counts(frame)) { Live.refresh(); return; }
     const devices = frame.servers.flatMap((server) => server.gpus).filter((gpu) => gpu.healthy && (gpu.allocated || gpu.utilization_frac !== null));
     const busy = part("tile-utilization", "delta");
-    Shell.set(busy, busy.textContent.replace(/^[^\s,]+/, Shell.number(frame.busy_gpus)));
+    Shell.set(busy, busy.textContent.replace(/^.*? busy/, `${Shell.number(frame.busy_gpus)} busy`));
     Shell.set(part("tile-idle", "value"), Shell.number(Math.max(0, frame.allocated_gpus - frame.busy_gpus)));
     if (devices.length) {
       const mean = devices.reduce((sum, gpu) => sum + (gpu.utilization_frac || 0), 0) / devices.length;
