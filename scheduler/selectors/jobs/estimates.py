@@ -139,7 +139,8 @@ def estimate_basis(error: EstimateError | None) -> str:
     if error is None or starts < LEAST_STARTS:
         checked = f"{starts} start" if starts == 1 else f"{starts or 'No'} starts"
         return f"{told} {checked} could be held against an estimate in the last 7 days, too few to tell its error."
-    by = f", and {round(error['covered_frac'] * starts)} by the time of 9 in 10" if error["covered_frac"] else ""
+    covered = error["covered_frac"]
+    by = "" if covered is None else f"; {100 * covered:.0f}\N{NO-BREAK SPACE}% came by the time given for 9 in 10"
     half = duration_words(error["median_error_s"])
     return f"{told} Of the last {starts} starts half were within {half} of the estimate{by}."
 

@@ -11,9 +11,9 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import Evidence, WaitReason
 from scheduler.core.operations.needed_change import needed_change
 from scheduler.models import Cluster, Job, Queue, StartEstimate
-from scheduler.selectors.jobs.estimates import estimates_of
+from scheduler.selectors.jobs.estimates import estimate_basis, estimates_of
 from scheduler.selectors.jobs.explain import job_explain
-from scheduler.selectors.jobs.reason_rows import Explanation
+from scheduler.selectors.jobs.reason_rows import EstimateError, Explanation
 from tests.support.rows.factories import AT, job_make, queue_make, server_make, user_make
 
 pytestmark = pytest.mark.django_db
@@ -234,3 +234,20 @@ def test_the_error_of_an_estimate_is_told_where_enough_jobs_ended(ended: int, st
     assert basis.startswith(said)
     assert ("too few" in basis) == (ended < 30)
     assert ("12 s" in basis) == (starts == 10)
+
+
+@pytest.mark.parametrize(
+    ("covered", "said"), [(0.0, "; 0 % came by the time given for 9 in 10."), (0.9, "; 90 % came"), (None, "estimate.")]
+)
+def test_the_worst_coverage_is_told_and_no_number_of_starts_is_made_up(covered: float | None, said: str) -> None:
+    """The share is of the starts that had such a time, which may be fewer than those with an error."""
+    error: EstimateError = {
+        "starts": 40,
+        "median_error_s": 60.0,
+        "ratios": 0,
+        "covered_frac": covered,
+        "covered_simulated_frac": None,
+        "untold_frac": None,
+    }
+
+    assert said in estimate_basis(error).replace("\u00a0", " ")
