@@ -46,11 +46,12 @@ def losses_words(
     told = sum(one["loss"] is not None for one in rows)
     sources = sorted({one["loss_source"] for one in rows if one["loss_source"]})
     read = sum(bool(one["loss_source"]) for one in rows)
-    parts = [f"{counted(read, 'loss', 'losses')} read from the job's files: {_few(sources)}."] if read else []
+    whose = "the job's files" if read == 1 else "the jobs' files"
+    parts = [f"{counted(read, 'loss', 'losses')} read from {whose}: {_few(sources)}."] if read else []
     if read and is_search:
         parts.append("The target is reached by what jobs report alone.")
     if unread:
-        parts.append(f"The files of {counted(unread, 'job')} are not read to their end; the next look reads on.")
+        parts.append(f"The files of {counted(unread, 'job')} are not all read yet: reload to read on.")
     yet = "" if is_over else " yet"
     return LossesWords(
         count=f"{number(told)} with a loss" if told else f"none with a loss{yet}",
