@@ -13,6 +13,7 @@ from scheduler.selectors.files.opening import JobFiles, job_files
 from scheduler.selectors.files.survey import walk
 
 MOST_COUNTED = 20_000
+BLOCK_BYTES = 512  # of st_blocks, whatever the file system has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +23,14 @@ class Chosen:
     Attributes:
         paths: The names of each file or folder, none of which lies in another one.
         files, num_bytes: Of all that is in them.
+        disk_bytes: What they take on the disk, as agents measure the whole directory: of a sparse file less.
         is_whole: Whether all was counted; else they are the least that it may be.
     """
 
     paths: list[tuple[str, ...]]
     files: int
     num_bytes: int
+    disk_bytes: int
     is_whole: bool
 
     @property
@@ -42,16 +45,17 @@ def files_chosen(job: Job, paths: Iterable[str]) -> Chosen:
     Raises:
         NotFound: One is not there, is a link, or is the directory itself: that is chosen by no path at all.
     """
-    chosen, files, num_bytes, seen = zip_choice(job, paths), 0, 0, 0
+    chosen, files, num_bytes, disk_bytes, seen = zip_choice(job, paths), 0, 0, 0, 0
     if () in chosen:
         raise NotFound("That is the whole directory. Name files or folders in it.")
     with job_files(job) as opened:
         for parts in chosen:
             for one in islice(walk(opened, parts), MOST_COUNTED + 1 - seen):
-                seen += 1
+                seen, disk_bytes = seen + 1, disk_bytes + one.status.st_blocks * BLOCK_BYTES
                 if one.kind == "file":
                     files, num_bytes = files + 1, num_bytes + one.status.st_size
-    return Chosen(paths=chosen, files=files, num_bytes=num_bytes, is_whole=seen <= MOST_COUNTED)
+    whole = seen <= MOST_COUNTED
+    return Chosen(paths=chosen, files=files, num_bytes=num_bytes, disk_bytes=disk_bytes, is_whole=whole)
 
 
 def is_there(files: JobFiles, parts: tuple[str, ...]) -> bool:

@@ -21,6 +21,7 @@ from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Job
 from scheduler.selectors.directories import KEPT_AHEAD, directory_kept_until, has_later_day, queue_keeps_until
 from scheduler.selectors.files.chosen import Chosen, files_chosen
+from scheduler.selectors.files.names import path_shown
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor
 from scheduler.services.inputs import Problems
@@ -126,7 +127,7 @@ def _refuse_without_directory(job: Job) -> None:
 
 
 def job_discard(*, actor: Actor, job: Job, at: datetime, paths: Collection[str] = ()) -> Job:
-    """Have the directory of an ended job removed, or some files and folders in it; once more changes nothing.
+    """Have the directory of an ended job removed, or some files and folders in it; all of it once more changes nothing.
 
     Args:
         paths: As the list of its files shows them; none for the whole directory with its HOME.
@@ -134,7 +135,7 @@ def job_discard(*, actor: Actor, job: Job, at: datetime, paths: Collection[str] 
     Raises:
         NotFound: ``actor`` may not see it, or a path is not there, is a link, or is the directory itself.
         NotAllowed: ``actor`` is neither its owner nor a lead of its queue.
-        Conflict: It has not ended, or never had a directory.
+        Conflict: It has not ended, never had a directory, or a path is being removed already.
     """
     chosen = files_chosen(job, paths) if paths else None
     with transaction.atomic():
@@ -143,10 +144,21 @@ def job_discard(*, actor: Actor, job: Job, at: datetime, paths: Collection[str] 
             raise Conflict(f"J-{job.number} is {job.state}: what it needs is not removed. Cancel it first.")
         _refuse_without_directory(job)
         if chosen is not None:
+            _refuse_asked(job, chosen)
             _files_ask(job, chosen, actor=actor_name(actor), at=at)
         elif job.directory_removal_at is None:
             directory_ask(job, actor=actor_name(actor), reason="discard", at=at)
     return job
+
+
+def _refuse_asked(job: Job, chosen: Chosen) -> None:
+    """Refuse what a request names that agents have not done yet: its bytes would be taken off the job twice."""
+    folder = Path(settings.SHARED_DIR) / FILE_REMOVALS_DIR
+    for request in sorted(folder.glob(f"{job.pk}.*")):
+        with contextlib.suppress(OSError, ValueError):
+            for asked in map(tuple, json.loads(request.read_bytes())["paths"]):
+                if any(asked[: len(parts)] == parts[: len(asked)] for parts in chosen.paths):
+                    raise Conflict(f"{path_shown(asked)} is being deleted already. A server does it within a minute.")
 
 
 def _files_ask(job: Job, chosen: Chosen, *, actor: str, at: datetime) -> None:
@@ -172,7 +184,7 @@ def _files_name(name: str, chosen: Chosen) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with open(descriptor, "w", encoding="ascii") as file:  # names that are no text are escaped
-            json.dump({"paths": chosen.paths, "size_bytes": chosen.num_bytes}, file)
+            json.dump({"paths": chosen.paths, "disk_bytes": chosen.disk_bytes}, file)
         if os.geteuid() == 0:  # agents may have a user of their own, which owns what they made
             owner = (shared / JOBS_DIR).stat().st_uid
             os.chown(folder, owner, -1)

@@ -83,22 +83,22 @@ def _note_files_gone() -> int:
     for name in names:
         job = jobs.get(name.partition(".")[0])
         if job is not None and job.directory_removal_at is None:
-            left = _files_left(job, folder / name)
-            if left is None:
+            freed = _bytes_freed(job, folder / name)
+            if freed is None:
                 continue
-            Job.objects.filter(pk=job.pk).update(directory_bytes=Greatest(0, F("directory_bytes") - left))
+            Job.objects.filter(pk=job.pk).update(directory_bytes=Greatest(0, F("directory_bytes") - freed))
         with contextlib.suppress(OSError):
             os.unlink(folder / name)
             done += 1
     return done
 
 
-def _files_left(job: Job, request: Path) -> int | None:
+def _bytes_freed(job: Job, request: Path) -> int | None:
     """Return how many bytes a request has freed; None while a file of it is there, or where that cannot be seen."""
     try:
         asked = json.loads(request.read_bytes())
         with job_files(job) as files:
-            return None if any(_is_left(files, tuple(parts)) for parts in asked["paths"]) else int(asked["size_bytes"])
+            return None if any(_is_left(files, tuple(parts)) for parts in asked["paths"]) else int(asked["disk_bytes"])
     except (OSError, NotFound):
         return None
 

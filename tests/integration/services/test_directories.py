@@ -94,12 +94,16 @@ def test_owner_deletes_some_files_and_the_rest_stays(shared: Path) -> None:
     for whole in ("", "/"):
         with pytest.raises(NotFound, match="the whole directory"):
             job_discard(actor=job.owner, job=job, at=AT, paths=["a.txt", whole])
+    taken = sum(path.stat().st_blocks * 512 for path in directory.rglob("*") if path.name not in ("b.txt", "out"))
     job_discard(actor=job.owner, job=job, at=AT, paths=["out", "out/last", "a.txt", "%FF"])
+    for again in ("a.txt", "out/last"):
+        with pytest.raises(Conflict, match="is being deleted already"):
+            job_discard(actor=job.owner, job=job, at=AT, paths=["b.txt", again])
     clean_up(shared, at=AT + timedelta(hours=1))
     job.refresh_from_db()
 
     assert {path.name for path in directory.iterdir()} == {"b.txt"}
-    assert (job.directory_bytes, job.directory_removal_at) == (GB - 15, None)
+    assert (job.directory_bytes, job.directory_removal_at) == (GB - taken, None)
     assert list((shared / "file-removals").iterdir()) == []
     assert Event.objects.get(kind="files_removal").data == {
         "paths": "a.txt, out, %FF",
