@@ -94,13 +94,18 @@ def _note_files_gone() -> int:
 
 
 def _bytes_freed(job: Job, request: Path) -> int | None:
-    """Return how many bytes a request has freed; None while a file of it is there, or where that cannot be seen."""
+    """Return how many bytes a request has freed; None while a file of it is there, or where that cannot be seen.
+
+    None at all by one that cannot be read: it is taken back.
+    """
     try:
         asked = json.loads(request.read_bytes())
         with job_files(job) as files:
             return None if any(_is_left(files, tuple(parts)) for parts in asked["paths"]) else int(asked["disk_bytes"])
     except (OSError, NotFound):
         return None
+    except (ValueError, KeyError, TypeError):  # cut off, as by a power cut: no agent can do it
+        return 0
 
 
 def _is_left(files: JobFiles, parts: tuple[str, ...]) -> bool:

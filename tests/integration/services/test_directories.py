@@ -112,6 +112,18 @@ def test_owner_deletes_some_files_and_the_rest_stays(shared: Path) -> None:
     }
 
 
+def test_a_request_that_cannot_be_read_is_taken_back_and_holds_nothing_up(shared: Path) -> None:
+    """The disk was full as it was written: the clean-up goes on, and the job keeps its bytes."""
+    job = made(shared, queue_make())
+    (shared / "file-removals").mkdir()
+    (shared / "file-removals" / f"{job.pk}.1").touch()
+    clean_up(shared, at=AT + timedelta(hours=1))
+    job.refresh_from_db()
+
+    assert list((shared / "file-removals").iterdir()) == []
+    assert job.directory_bytes == GB
+
+
 def test_request_of_files_stays_until_an_agent_has_removed_them(shared: Path) -> None:
     """One that runs the job leaves them; what it cannot see it does not note as gone."""
     job = made(shared, queue_make())
