@@ -100,6 +100,7 @@ def test_chosen_files_are_deleted_after_a_question(
     """It names them with their bytes; readers get no button, and without a tick nothing is asked."""
     member, path = world.browser("member"), f"/jobs/J-{job.number}/discard"
     asked = member.client_page(f"{path}?chosen=1&path=out&path=metrics.json")
+    refused = world.browser("viewer").client.get(f"{path}?path=out", follow=True).content.decode()
     nothing = member.client.get(f"{path}?chosen=1", follow=True).content.decode()
     with django_capture_on_commit_callbacks(execute=True):
         member.client.post(f"{path}?chosen=1&path=out&path=metrics.json")
@@ -108,6 +109,7 @@ def test_chosen_files_are_deleted_after_a_question(
     assert "Delete 3 files of vit, 2.9 KiB?" in asked.text.replace("\u00a0", " ")
     assert "metrics.json, out: what is deleted is gone for good." in asked.text
     assert "Tick the files to delete." in nothing
+    assert "and leads of its queue may delete its files." in refused
     assert json.loads(request.read_bytes())["paths"] == [["metrics.json"], ["out"]]
     assert files_of(world, job, role="member").having(formaction=path)
     assert not files_of(world, job, role="viewer").having(formaction=path)

@@ -16,7 +16,7 @@ from frontend.pages.jobs.job.tabs import TABS, Tab, bar_of, parts_of
 from frontend.pages.jobs.logs.log_view import download_headers, whole
 from frontend.pages.jobs.subject import Subject, found_job, subject_of
 from scheduler.core.model.errors import Conflict, InvalidTransition, JobChanged, NotAllowed, NotFound, SpecInvalid
-from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.jobs.kept import kept_sentence
@@ -117,8 +117,12 @@ def _files_discard(request: HttpRequest, subject: Subject, paths: list[str]) -> 
                 "jobs/confirm.html",
                 {**job_frame(subject, "overview"), "asked": asked, "back": f"{subject.path}/files"},
             )
-        else:
+        elif JobState(job.state) not in TERMINAL:
             messages.error(request, f"{job.name} is {job.state}: its files are not deleted.")
+        elif job.directory_bytes is None or job.directory_removal_at is not None:
+            messages.error(request, f"{job.name} has no files to delete.")
+        else:
+            messages.error(request, f"Only the owner of {job.name} and leads of its queue may delete its files.")
     except (Conflict, NotAllowed, NotFound, JobChanged) as refused:
         messages.error(request, str(refused))
     return back
