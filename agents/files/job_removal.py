@@ -7,6 +7,7 @@ agent has the rights does it; several may at once.
 import contextlib
 import json
 import os
+import stat
 import time
 from collections.abc import Collection
 
@@ -84,6 +85,13 @@ def _path_remove(parts: tuple[str, ...], jobs_fd: int, *, end_s: float) -> None:
             inner = open_directory(part, dir_fd=above)
             os.close(above)
             above = inner
-        entry_remove(parts[-1], above, end_s=end_s)
+        mode = stat.S_IMODE(os.fstat(above).st_mode)
+        if mode & stat.S_IRWXU != stat.S_IRWXU:  # a job may have closed it to its own user
+            os.fchmod(above, mode | stat.S_IRWXU)
+        try:
+            entry_remove(parts[-1], above, end_s=end_s)
+        finally:
+            if mode & stat.S_IRWXU != stat.S_IRWXU:
+                os.fchmod(above, mode)
     finally:
         os.close(above)

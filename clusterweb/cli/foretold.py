@@ -24,9 +24,9 @@ def preview_text(answer: DryRun) -> str:
 
 def wait_lines(found: Explanation) -> list[str]:
     """Return for how long a job waits, for its reason and in all, and its place in line; nothing for another job."""
-    if not found["waits_since"]:
+    if not (begun := found.get("waits_since")):  # an older server does not say it
         return []
-    lasts, for_this = since(found["waits_since"]), since(found["since"])
+    lasts, for_this = since(begun), since(found["since"])
     waits = f"Waits {lasts}" + (f", for this reason {for_this}" if for_this and for_this != lasts else "")
     if not found["position"]:
         return [f"{waits}."]

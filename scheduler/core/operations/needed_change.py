@@ -77,7 +77,8 @@ def _dependency(evidence: Evidence) -> str:
 
 def _never(evidence: Evidence) -> str:
     if drained := evidence.get("drained"):
-        return f"{drained} takes jobs again"
+        others = int(evidence.get("drained_servers", 1)) > 1
+        return f"{drained}{' or another drained server' if others else ''} takes jobs again"
     fewer = _or_fewer(evidence, "largest_possible_gpus")
     return f"servers that can give it {quantity(evidence, 'needed_gpus')} are up{fewer}"
 

@@ -34,7 +34,7 @@ def _given_back(reason: WaitReason, evidence: Evidence, limit: str) -> str:
     if change := cannot_start(reason, evidence):
         return f" It needs {quantity(evidence, 'needed_gpus')}.{change}"
     needed, held, most = (evidence.get(key) for key in ("needed_gpus", "queue_held_gpus", limit))
-    if not isinstance(needed, int) or not isinstance(held, int) or not isinstance(most, int):
+    if not isinstance(needed, int) or not isinstance(held, int) or not isinstance(most, int) or held + needed <= most:
         return ""
     return (
         f" It needs {quantity(evidence, 'needed_gpus')}: running jobs there have to give back {held + needed - most}."
@@ -108,8 +108,8 @@ def _dependency(evidence: Evidence) -> str:
 def _no_capacity(evidence: Evidence) -> str:
     needs, needed, free = quantity(evidence, "needed_gpus"), evidence.get("needed_gpus"), evidence.get("free_gpus", 0)
     rest = "none is free" if free == 0 else f"{free} {'is' if free == 1 else 'are'} free"
-    short = needed - free if isinstance(needed, int) and isinstance(free, int) else "enough"
-    more = " more" if free else ""
+    short = needed - free if isinstance(needed, int) and isinstance(free, int) and needed > free else "enough"
+    more = " more" if free and short != "enough" else ""
     return f"It needs {needs}; {rest}. It waits until running jobs give back {short}{more}."
 
 

@@ -9,7 +9,7 @@ from scheduler.core.model.errors import NotFound
 from scheduler.models import Job
 from scheduler.selectors.files.archive import zip_choice
 from scheduler.selectors.files.names import path_shown
-from scheduler.selectors.files.opening import JobFiles, job_files
+from scheduler.selectors.files.opening import FOLDER_FLAGS, JobFiles, job_files
 from scheduler.selectors.files.survey import walk
 
 MOST_COUNTED = 20_000
@@ -59,11 +59,15 @@ def files_chosen(job: Job, paths: Iterable[str]) -> Chosen:
 
 
 def is_there(files: JobFiles, parts: tuple[str, ...]) -> bool:
-    """Return whether something has this path; a link counts as itself. Raises NotFound where its folder is gone."""
-    above = files.folder(parts[:-1])
+    """Return whether something has this path; a link counts as itself. Raises OSError where that cannot be seen."""
+    above = os.dup(files.fd)
     try:
+        for part in parts[:-1]:
+            inner = os.open(part, FOLDER_FLAGS, dir_fd=above)
+            os.close(above)
+            above = inner
         os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     finally:
         os.close(above)

@@ -128,11 +128,11 @@ def estimate_basis(error: EstimateError | None) -> str:
     """Return on how much estimates rest, and how far they were off where that many starts can tell."""
     ended = Job.objects.filter(state=JobState.COMPLETED, executed_s__gt=0)[:MOST_ENDED].count()
     if ended < LEAST_ENDED:
-        jobs = f"{ended} job has" if ended == 1 else f"{ended or 'no'} jobs have"
-        told = f"Only {jobs} ended, too few to tell how long jobs run: it may be far off."
-        told = told if ended else "No job has ended yet: it rests on what running jobs say alone."
+        jobs = f"{ended} job has" if ended == 1 else f"{ended} jobs have"
+        told = f"Only {jobs} completed, too few to tell how long jobs run: it may be far off."
+        told = told if ended else "No job has completed yet: it rests on what running jobs say alone."
     else:
-        told = f"It rests on the run times of the last {ended:,} jobs that ended.".replace(
+        told = f"It rests on the run times of the last {ended:,} jobs that completed.".replace(
             ",", "\N{NARROW NO-BREAK SPACE}"
         )
     starts = error["starts"] if error else 0

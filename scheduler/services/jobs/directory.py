@@ -16,14 +16,14 @@ from django.conf import settings
 from django.db import transaction
 
 from agents.protocol.shared_dir import FILE_REMOVALS_DIR, JOBS_DIR, REMOVALS_DIR
-from scheduler.core.model.errors import Conflict
+from scheduler.core.model.errors import Conflict, NotAllowed
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Job
 from scheduler.selectors.directories import KEPT_AHEAD, directory_kept_until, has_later_day, queue_keeps_until
 from scheduler.selectors.files.chosen import Chosen, files_chosen
 from scheduler.selectors.files.names import path_shown
 from scheduler.selectors.times import iso
-from scheduler.selectors.visibility import Actor
+from scheduler.selectors.visibility import Actor, may_act_on_job, require_job
 from scheduler.services.inputs import Problems
 from scheduler.services.jobs.cancel_suspend_resume import job_locked
 from scheduler.services.jobs.state import job_event
@@ -135,8 +135,11 @@ def job_discard(*, actor: Actor, job: Job, at: datetime, paths: Collection[str] 
     Raises:
         NotFound: ``actor`` may not see it, or a path is not there, is a link, or is the directory itself.
         NotAllowed: ``actor`` is neither its owner nor a lead of its queue.
-        Conflict: It has not ended, never had a directory, or a path is being removed already.
+        Conflict: It has not ended, never had a directory, a path is being removed already, or the request cannot be
+            written for the agents.
     """
+    if paths and not may_act_on_job(actor, require_job(actor, job.pk)):  # before a walk through many files
+        raise NotAllowed(f"Only its owner and leads of {job.queue.name} may delete files of J-{job.number}.")
     chosen = files_chosen(job, paths) if paths else None
     with transaction.atomic():
         job = job_locked(actor, job)
@@ -173,25 +176,35 @@ def _files_ask(job: Job, chosen: Chosen, *, actor: str, at: datetime) -> None:
         reason="discard",
         data={"paths": names, "files": chosen.files, "size_bytes": chosen.num_bytes},
     )
-    transaction.on_commit(lambda: _files_name(f"{job.pk}.{event.number}", chosen))
+    request = Path(settings.SHARED_DIR) / FILE_REMOVALS_DIR / f"{job.pk}.{event.number}"
+    written = _request_write(request, chosen)
+    transaction.on_commit(lambda: written.rename(request))
 
 
-def _files_name(name: str, chosen: Chosen) -> None:
-    """Name files to the agents, for their user alone to read: names of files are the job's."""
-    shared = Path(settings.SHARED_DIR)
-    folder, temporary = shared / FILE_REMOVALS_DIR, shared / FILE_REMOVALS_DIR / f".{name}"
+def _request_write(request: Path, chosen: Chosen) -> Path:
+    """Write a request to the agents, for their user alone to read: names of files are the job's.
+
+    Returns:
+        Where it is until the commit; agents pass over a name with a dot before it.
+
+    Raises:
+        Conflict: It cannot be written.
+    """
+    folder, temporary = request.parent, request.with_name(f".{request.name}")
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary.unlink(missing_ok=True)  # of a transaction that was taken back
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with open(descriptor, "w", encoding="ascii") as file:  # names that are no text are escaped
             json.dump({"paths": chosen.paths, "disk_bytes": chosen.disk_bytes}, file)
         if os.geteuid() == 0:  # agents may have a user of their own, which owns what they made
-            owner = (shared / JOBS_DIR).stat().st_uid
+            owner = (folder.parent / JOBS_DIR).stat().st_uid
             os.chown(folder, owner, -1)
             os.chown(temporary, owner, -1)
-        temporary.rename(folder / name)
     except OSError as error:
-        log.warning("files_removal_not_named", extra={"request": name, "error": str(error)})
+        log.warning("files_removal_not_written", extra={"request": request.name, "error": str(error)})
+        raise Conflict(f"Nothing is deleted: the request cannot be written ({error.strerror}).") from None
+    return temporary
 
 
 def directory_ask(job: Job, *, actor: str, reason: str, at: datetime) -> None:

@@ -23,7 +23,7 @@ from scheduler.models import Job, Queue
 from scheduler.models.job import ENDED
 from scheduler.selectors.directories import KEPT_AT_LEAST, too_old
 from scheduler.selectors.files.chosen import is_there
-from scheduler.selectors.files.opening import JobFiles, job_files
+from scheduler.selectors.files.opening import job_files
 from scheduler.selectors.queues.stored import beyond_limits, kept_directories
 from scheduler.services.jobs.directory import directory_ask, directory_name
 from scheduler.services.retention.policy import Kept
@@ -101,18 +101,11 @@ def _bytes_freed(job: Job, request: Path) -> int | None:
     try:
         asked = json.loads(request.read_bytes())
         with job_files(job) as files:
-            return None if any(_is_left(files, tuple(parts)) for parts in asked["paths"]) else int(asked["disk_bytes"])
+            return None if any(is_there(files, tuple(parts)) for parts in asked["paths"]) else int(asked["disk_bytes"])
     except (OSError, NotFound):
         return None
     except (ValueError, KeyError, TypeError):  # cut off, as by a power cut: no agent can do it
         return 0
-
-
-def _is_left(files: JobFiles, parts: tuple[str, ...]) -> bool:
-    try:
-        return is_there(files, parts)
-    except NotFound:
-        return False
 
 
 def _without_directory(job_ids: Iterable[str]) -> Iterator[str]:

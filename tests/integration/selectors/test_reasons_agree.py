@@ -212,9 +212,17 @@ def test_it_waits_since_it_was_stopped_and_for_this_reason_since_that_began() ->
 @pytest.mark.parametrize(
     ("ended", "starts", "said"),
     [
-        (0, 0, "No job has ended yet: it rests on what running jobs say alone. No starts could be held"),
-        (5, 1, "Only 5 jobs have ended, too few to tell how long jobs run: it may be far off. 1 start could be held"),
-        (30, 10, "It rests on the run times of the last 30 jobs that ended. Of the last 10 starts half were within"),
+        (0, 0, "No job has completed yet: it rests on what running jobs say alone. No starts could be held"),
+        (
+            5,
+            1,
+            "Only 5 jobs have completed, too few to tell how long jobs run: it may be far off. 1 start could",
+        ),
+        (
+            30,
+            10,
+            "It rests on the run times of the last 30 jobs that completed. Of the last 10 starts half were",
+        ),
     ],
 )
 def test_the_error_of_an_estimate_is_told_where_enough_jobs_ended(ended: int, starts: int, said: str) -> None:

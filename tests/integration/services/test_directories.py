@@ -124,6 +124,31 @@ def test_a_request_that_cannot_be_read_is_taken_back_and_holds_nothing_up(shared
     assert job.directory_bytes == GB
 
 
+def test_request_that_cannot_be_written_deletes_nothing_and_says_so(shared: Path) -> None:
+    """A full disk, a folder that is none: the user hears of it, and no event tells of a removal."""
+    job = made(shared, queue_make())
+    (shared / "file-removals").write_text("")
+
+    with pytest.raises(Conflict, match="Nothing is deleted: the request cannot be written"):
+        job_discard(actor=job.owner, job=job, at=AT, paths=["out/last"])
+
+    assert not Event.objects.filter(kind="files_removal").exists()
+
+
+def test_a_folder_that_its_job_closed_is_opened_for_the_removal_and_closed_again(shared: Path) -> None:
+    """An agent that is not root could remove nothing from it."""
+    job = made(shared, queue_make())
+    folder = shared / "jobs" / job.pk / "dir" / "out"
+    (folder / "more").write_text("1")
+    folder.chmod(0o555)
+    job_discard(actor=job.owner, job=job, at=AT, paths=["out/last"])
+    clean_up(shared, at=AT)
+
+    assert [path.name for path in folder.iterdir()] == ["more"]
+    assert folder.stat().st_mode & 0o777 == 0o555
+    assert not list((shared / "file-removals").iterdir())
+
+
 def test_request_of_files_stays_until_an_agent_has_removed_them(shared: Path) -> None:
     """One that runs the job leaves them; what it cannot see it does not note as gone."""
     job = made(shared, queue_make())

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from frontend.components.formats import counted, data_size
 from frontend.pages.jobs.head import Action
 from frontend.pages.jobs.subject import Subject
-from scheduler.selectors.files.chosen import files_chosen
+from scheduler.selectors.files.chosen import Chosen, files_chosen
 
 NAMED = 5
 
@@ -20,9 +20,15 @@ def removal_asked(subject: Subject, paths: Sequence[str]) -> Action:
         key="discard",
         icon="trash-2",
         label="Delete files",
-        title=f"Delete {counted(chosen.files, 'file')} of {subject.job.name}, {size}?",
+        title=f"Delete {_what(chosen)} of {subject.job.name}, {size}?",
         effect=f"{', '.join(names[:NAMED])}{more}: what is deleted is gone for good. All else of the job stays.",
         keep="Keep them",
         verb=f"Delete {size}",
         danger=True,
     )
+
+
+def _what(chosen: Chosen) -> str:
+    if chosen.files:
+        return counted(chosen.files, "file")
+    return "an empty folder" if len(chosen.paths) == 1 else f"{len(chosen.paths)} folders without files"

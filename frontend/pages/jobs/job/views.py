@@ -19,6 +19,7 @@ from scheduler.core.model.errors import Conflict, InvalidTransition, JobChanged,
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Job
 from scheduler.ports import live_ports
+from scheduler.selectors.files.archive import MOST_PATHS
 from scheduler.selectors.jobs.kept import kept_sentence
 from scheduler.selectors.jobs.logs import log_open
 from scheduler.selectors.jobs.rows import JobDetail
@@ -105,6 +106,8 @@ def _files_discard(request: HttpRequest, subject: Subject, paths: list[str]) -> 
     try:
         if not paths:
             messages.error(request, "Tick the files to delete.")
+        elif len(paths) > MOST_PATHS:
+            messages.error(request, f"At most {MOST_PATHS} are deleted at once. Tick a folder instead.")
         elif request.method == "POST":
             job_discard(actor=request.user, job=job, at=live_ports().clock.now(), paths=paths)
             messages.success(
