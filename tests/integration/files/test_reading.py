@@ -341,8 +341,8 @@ def test_a_zip_of_several_keeps_their_folders_and_holds_each_file_once(job: Job)
     [
         ("../canary", "no file"),
         ("out/%2E%2E/%2E%2E/canary", "no file"),
-        ("nowhere", "no file nowhere"),
-        ("nowhere/at/all", "no folder nowhere"),
+        ("nowhere", "no file 'nowhere'"),
+        ("nowhere/at/all", "no folder 'nowhere'"),
         ("link", "link"),
         ("folder/canary", "link"),
         ("fifo", "no regular file"),

@@ -80,7 +80,7 @@ def test_page_says_the_best_and_a_reason_for_every_configuration() -> None:
     text = signed_in(owner).get(f"/experiments/{experiment.pk}").content.decode().replace("\u00a0", " ")
 
     assert "Best so far: a loss of 0.200 with lr 0.02" in text
-    assert "Heads for 0.100, 90 % chance to reach 0.100. Has a GPU of its own." in text
+    assert "Heads for 0.100, 90 % chance to reach 0.100. Has a CPU slot of its own." in text
     assert "Takes turns on what is left." in text
     assert "Poor: heads for 0.850, 1 % chance to reach 0.100." in text
     assert "No verdict before its first look, after 10 steps." in text

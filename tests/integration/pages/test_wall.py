@@ -68,10 +68,10 @@ def test_jobs_are_named_where_the_admin_allowed_it(world: World) -> None:
 
     shown = screen_of(link_of(world, names=True)[1]).get("/wall").content.decode()
     assert "secret-plan" in shown
-    assert "when J-1 secret-base has completed" in shown
+    assert "until J-1 secret-base has completed" in shown
     hidden = screen_of(link_of(world)[1]).get("/wall").content.decode()
     assert "secret-plan" not in hidden
-    assert "when J-1 has completed" in hidden
+    assert "until J-1 has completed" in hidden
     assert "canary-job" not in hidden
     assert "a job of vision" in hidden
 

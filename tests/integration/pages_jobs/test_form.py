@@ -198,7 +198,7 @@ def test_errors_in_yaml_name_their_lines_and_keep_the_text(world: World) -> None
     page = world.browser("member").send("/jobs/new", {"mode": "yaml", "action": "submit", "spec": text})
 
     assert "Line 2: 'nme' is not a key of a job. Did you mean 'name'?" in page.text
-    assert "Line 6: GPUs must be between" in page.text
+    assert "Line 6: CPU slots must be between" in page.text
     assert "nme: x" in page.html
 
 

@@ -123,5 +123,5 @@ def test_a_lead_sets_them_in_the_page_and_everybody_reads_them(world: World) -> 
     saved = client.post("/queues/vision?tab=quota", {**form, "limits-reason": "deadline week"}, follow=True)
 
     assert refused.status_code == 422
-    assert "hold 3\u00a0devices at most" in saved.content.decode()
+    assert "hold 3\u00a0CPU slots at most" in saved.content.decode()
     assert "Each user at most" in client.get("/queues/vision").content.decode()
