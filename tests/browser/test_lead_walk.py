@@ -61,7 +61,7 @@ def test_lead_moves_quota_sees_consequences_and_saves(lead: Watched, demo: Stack
     page.fill("[name=limits-user_max_gpus]", "2")
     page.fill("[name=limits-reason]", "Everybody gets a turn")
     page.click("button:has-text('Save limits')")
-    expect(page.locator("#changes")).to_contain_text("lets each user of vision hold 2\u00a0devices at most")
+    expect(page.locator("#changes")).to_contain_text("lets each user of vision hold 2\u00a0CPU slots at most")
     page.click(".tabs a:has-text('Members')")
     expect(page.locator("table")).to_contain_text("of 2")
     picture(page, "lead-members")
