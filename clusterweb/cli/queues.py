@@ -116,7 +116,7 @@ def _change(given: Namespace, client: Client, body: dict[str, object]) -> int:
 
 
 def _requests_table(rows: list[Json]) -> str:
-    heads = ("NUMBER", "QUEUE", "STATE", "BY", "QUOTA", "UNTIL", "REASON")
+    heads = ("NUMBER", "QUEUE", "STATE", "BY", "ASKED", "UNTIL", "REASON", "ANSWER")
     lines = [
         (
             row["id"],
@@ -126,6 +126,7 @@ def _requests_table(rows: list[Json]) -> str:
             f"{row['before_gpus']} -> {row['quota_gpus']}",
             row["until"] or "",
             row["reason"],
+            row["answer"],
         )
         for row in rows
     ]

@@ -138,7 +138,7 @@ def _first_body(request: HttpRequest) -> Json:
     if edited := _edited(request.GET.get("settings", "")):
         return {"name": "", "start": {"kind": "live"}, "variants": [live, {**live, **edited}], "seeds": [1, 2]}
     start: Json = {"kind": "live" if is_admin(request.user) else "generator"}
-    return {"name": "", "start": start, "variants": [live, {**live, "policy_options": {}}], "seeds": [1, 2, 3]}
+    return {"name": "", "start": start, "variants": [live, live], "seeds": [1, 2, 3]}
 
 
 def _edited(text: str) -> Json:

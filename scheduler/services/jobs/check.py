@@ -217,7 +217,8 @@ def _errors_of_gpu_limit(queue: Queue, spec: JobSpec) -> list[FieldError]:
     least_gpus = spec.resources.min_gpus or spec.resources.gpus
     if queue.user_max_gpus is None or least_gpus <= queue.user_max_gpus:
         return []
-    detail = f"One user may hold at most {queue.user_max_gpus} GPUs in {queue.name}. You asked for {least_gpus}."
+    most = "1 GPU" if queue.user_max_gpus == 1 else f"{queue.user_max_gpus} GPUs"
+    detail = f"One user may hold at most {most} in {queue.name}. You asked for {least_gpus}."
     return [FieldError(pointer="/resources/gpus", code="user_limit", detail=detail)]
 
 

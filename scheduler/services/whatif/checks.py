@@ -68,13 +68,14 @@ def refuse_without_history() -> None:
     under_way = Job.objects.filter(state__in=sorted(PLANNABLE), wanted="run").exclude(wait_reason=WaitReason.BACKOFF)
     silent = under_way.filter(Q(total_steps=None) | Q(total_steps=0) | Q(steps_per_s=None) | Q(steps_per_s=0)).count()
     ended = Job.objects.filter(state=JobState.COMPLETED, executed_s__gt=0)[:LEAST_ENDED_OF_ALL].count()
-    if silent and ended < LEAST_ENDED_OF_ALL:
+    missing = LEAST_ENDED_OF_ALL - ended
+    if silent and missing > 0:
         problems.add(
             "start/kind",
             "no_history",
             f"{silent} of {under_way.count()} jobs that run or wait do not tell yet how long they take, and {ended} "
             f"have completed, where {LEAST_ENDED_OF_ALL} are needed to guess it. Ask again when "
-            f"{LEAST_ENDED_OF_ALL - ended} more have completed, or start from a trace or a generator.",
+            f"{missing} more {'has' if missing == 1 else 'have'} completed, or start from a trace or a generator.",
         )
     problems.refuse()
 

@@ -61,7 +61,10 @@ def base_read(scenario: Scenario, *, at: datetime) -> StartingPoint:
         part = {name: start[name] for name in ("format", "window", "num_jobs") if name in start}
         content["source"] = {"kind": "file", "path": str(trace_path(scenario)), **part}
         text = f"{scenario.trace_file.name} "
-    text += f"on {len(servers['num_gpus']):,} servers, {sum(servers['num_gpus']):,} GPUs"
+    num_servers, num_gpus = len(servers["num_gpus"]), sum(servers["num_gpus"])
+    text += (
+        f"on {num_servers:,} server{'s' if num_servers != 1 else ''}, {num_gpus:,} GPU{'s' if num_gpus != 1 else ''}"
+    )
     return _base(scenario, content, {"text": text})
 
 

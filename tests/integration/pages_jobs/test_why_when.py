@@ -59,6 +59,9 @@ def test_a_limit_below_the_job_is_told_in_every_part(world: World) -> None:
     change = "t cannot start until one user may hold 2 CPU slots in vision, or it asks for fewer."
     assert f"One user may hold 1 CPU slot in vision; it needs 2 CPU slots. I{change}" in text
     assert "Its start is not known" in text
+    assert "2 GPUs" not in text
+    assert "It starts as soon as" not in text
+    assert "whole server that fits" not in text
     assert "Limit of one user in vision" in text
     assert not re.search(r"All \d+ checks pass", text)
     assert "Starts at about" not in text

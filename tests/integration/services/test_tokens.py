@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
+from django.db import OperationalError
+from django.db.models import QuerySet
 
 from scheduler.core.model.errors import NotAllowed, NotFound, SpecInvalid
 from scheduler.models import ApiToken, Event
@@ -37,6 +39,21 @@ def test_token_works_and_its_text_is_kept_nowhere(user: User) -> None:
     assert text[8:] not in kept
     assert token.sha256 == hashlib.sha256(text.encode()).hexdigest()
     assert token.sha256 not in str(list(Event.objects.values()))
+
+
+def test_a_busy_database_refuses_no_request_for_the_note_of_last_use(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it was used last is for people to read; the token is as good without."""
+    token, text = create(user)
+
+    def busy(self: Any, **columns: Any) -> int:
+        raise OperationalError("database is locked")
+
+    monkeypatch.setattr(QuerySet, "update", busy)
+
+    assert token_user(text, AT) == (user, token)
+    assert ApiToken.objects.get().last_used_at is None
 
 
 def test_scopes_are_kept_in_one_order_without_repeats(user: User) -> None:

@@ -324,7 +324,7 @@ def test_live_start_without_history_is_refused_before_any_run() -> None:
 
     said = (
         "1 of 1 jobs that run or wait do not tell yet how long they take, and 4 have completed, where 5 are needed "
-        "to guess it. Ask again when 1 more have completed, or start from a trace or a generator."
+        "to guess it. Ask again when 1 more has completed, or start from a trace or a generator."
     )
     assert (by_page.status_code, by_rest.status_code) == (422, 400)
     assert said in by_page.text

@@ -29,7 +29,7 @@ def estimate_view(subject: Subject) -> EstimateView | None:
         return None
     p50_at = as_time_or_none(found["p50_at"])
     if p50_at is None:
-        title, _, why = found["sentence"].partition(": ")
+        title, _, why = subject.words(found["sentence"]).partition(": ")
         title = f"Its start is {title.lower()}" if why else title
         return EstimateView(title=title, sub=why[:1].upper() + why[1:], starts_in="", rows=[])
     verb = "Starts" if p50_at > subject.at else "Was to start"

@@ -43,7 +43,9 @@ def context(subject: Subject) -> WhyTab:
     pieces, waited = pieces_of(subject)
     estimate = estimate_view(subject)
     known = estimate if estimate and estimate.rows else None
-    next_title, events = next_events(subject) if subject.state is JobState.QUEUED else ("", [])
+    # What frees devices tells nothing of a job that no end of another one can start.
+    waits = subject.state is JobState.QUEUED and not explain["needed_change"]
+    next_title, events = next_events(subject) if waits else ("", [])
     return {
         "reason": reason_context(subject),
         "explain": explain,
