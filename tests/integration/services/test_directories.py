@@ -1,18 +1,15 @@
 """The directories of ended jobs: how long they are kept, what a limit removes, and which users may free the space."""
 
-import json
-import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import transaction
 
-from agents.files.job_removal import named_directories_remove, named_files_remove
-from scheduler.core.model.errors import Conflict, NotAllowed, NotFound, SpecInvalid
+from agents.files.job_removal import named_directories_remove
+from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Event, Job, Queue
 from scheduler.models.queue import Role
@@ -23,10 +20,9 @@ from scheduler.services.queues.directories import queue_keep_directories
 from scheduler.services.retention import directories
 from scheduler.services.retention.remove import old_rows_remove
 from tests.support.rows.factories import AT, job_make, member_make, queue_make
+from tests.support.rows.job_directories import GB, LATER, clean_up, made
 
 pytestmark = pytest.mark.django_db(transaction=True)
-GB = 10**9
-LATER = AT + timedelta(days=31)
 
 
 @pytest.fixture(autouse=True)
@@ -35,31 +31,6 @@ def shared(settings: Any, tmp_path: Path) -> Path:
     settings.SHARED_DIR = tmp_path
     (tmp_path / "jobs").mkdir()
     return tmp_path
-
-
-def made(
-    shared: Path,
-    queue: Queue,
-    *,
-    state: JobState = JobState.COMPLETED,
-    size: int = GB,
-    owner: User | None = None,
-    **columns: Any,
-) -> Job:
-    """Return a job with a directory on disk."""
-    job = job_make(queue, state=state, owner=owner or member_make(queue), directory_bytes=size, **columns)
-    (shared / "jobs" / job.pk / "dir" / "out").mkdir(parents=True)
-    (shared / "jobs" / job.pk / "dir" / "out" / "last").write_text("weights")
-    return job
-
-
-def clean_up(shared: Path, *, at: Any = LATER) -> None:
-    """Let the clean-up and an agent do their parts, twice."""
-    for _ in range(2):
-        old_rows_remove(at=at, go_on=lambda: True)
-        named_directories_remove(str(shared), spared=(), budget_s=10.0)
-        named_files_remove(str(shared), spared=(), budget_s=10.0)
-    old_rows_remove(at=at, go_on=lambda: True)
 
 
 def left(shared: Path) -> set[str]:
@@ -78,105 +49,6 @@ def test_directory_goes_when_its_queue_has_kept_it_long_enough(shared: Path, set
     assert Job.objects.filter(pk=of_month.pk).exists()
     assert not Job.objects.filter(pk=of_week.pk).exists()
     assert not list((shared / "removals").iterdir())
-
-
-def test_owner_deletes_some_files_and_the_rest_stays(shared: Path) -> None:
-    """Owners and leads; an agent does it, the clean-up notes the bytes and takes the request back."""
-    queue = queue_make()
-    job, stranger = made(shared, queue), member_make(queue)
-    directory = shared / "jobs" / job.pk / "dir"
-    for name in ("a.txt", "b.txt", os.fsdecode(b"\xff")):
-        (directory / name).write_text("1234")
-    with pytest.raises(NotAllowed):
-        job_discard(actor=stranger, job=job, at=AT, paths=["a.txt"])
-    with pytest.raises(NotFound, match="'nowhere'"):
-        job_discard(actor=job.owner, job=job, at=AT, paths=["nowhere"])
-    for whole in ("", "/"):
-        with pytest.raises(NotFound, match="the whole directory"):
-            job_discard(actor=job.owner, job=job, at=AT, paths=["a.txt", whole])
-    taken = sum(path.stat().st_blocks * 512 for path in directory.rglob("*") if path.name not in ("b.txt", "out"))
-    job_discard(actor=job.owner, job=job, at=AT, paths=["out", "out/last", "a.txt", "%FF"])
-    for again in ("a.txt", "out/last"):
-        with pytest.raises(Conflict, match="is being deleted already"):
-            job_discard(actor=job.owner, job=job, at=AT, paths=["b.txt", again])
-    clean_up(shared, at=AT + timedelta(hours=1))
-    job.refresh_from_db()
-
-    assert {path.name for path in directory.iterdir()} == {"b.txt"}
-    assert (job.directory_bytes, job.directory_removal_at) == (GB - taken, None)
-    assert list((shared / "file-removals").iterdir()) == []
-    assert Event.objects.get(kind="files_removal").data == {
-        "paths": "a.txt, out, %FF",
-        "files": 3,
-        "size_bytes": 15,
-    }
-
-
-def test_a_request_that_cannot_be_read_is_taken_back_and_holds_nothing_up(shared: Path) -> None:
-    """The disk was full as it was written: the clean-up goes on, and the job keeps its bytes."""
-    job = made(shared, queue_make())
-    (shared / "file-removals").mkdir()
-    (shared / "file-removals" / f"{job.pk}.1").touch()
-    clean_up(shared, at=AT + timedelta(hours=1))
-    job.refresh_from_db()
-
-    assert list((shared / "file-removals").iterdir()) == []
-    assert job.directory_bytes == GB
-
-
-def test_request_that_cannot_be_written_deletes_nothing_and_says_so(shared: Path) -> None:
-    """A full disk, a folder that is none: the user hears of it, and no event tells of a removal."""
-    job = made(shared, queue_make())
-    (shared / "file-removals").write_text("")
-
-    with pytest.raises(Conflict, match="Nothing is deleted: the request cannot be written"):
-        job_discard(actor=job.owner, job=job, at=AT, paths=["out/last"])
-
-    assert not Event.objects.filter(kind="files_removal").exists()
-
-
-def test_a_folder_that_its_job_closed_is_opened_for_the_removal_and_closed_again(shared: Path) -> None:
-    """An agent that is not root could remove nothing from it."""
-    job = made(shared, queue_make())
-    folder = shared / "jobs" / job.pk / "dir" / "out"
-    (folder / "more").write_text("1")
-    folder.chmod(0o555)
-    job_discard(actor=job.owner, job=job, at=AT, paths=["out/last"])
-    clean_up(shared, at=AT)
-
-    assert [path.name for path in folder.iterdir()] == ["more"]
-    assert folder.stat().st_mode & 0o777 == 0o555
-    assert not list((shared / "file-removals").iterdir())
-
-
-def test_request_of_files_stays_until_an_agent_has_removed_them(shared: Path) -> None:
-    """One that runs the job leaves them; what it cannot see it does not note as gone."""
-    job = made(shared, queue_make())
-    job_discard(actor=job.owner, job=job, at=AT, paths=["out/last"])
-    named_files_remove(str(shared), spared={job.pk}, budget_s=10.0)
-    old_rows_remove(at=AT, go_on=lambda: True)
-
-    assert (shared / "jobs" / job.pk / "dir" / "out" / "last").exists()
-    assert len(list((shared / "file-removals").iterdir())) == 1
-
-
-@pytest.mark.parametrize(
-    "paths", [[["..", "..", "canary"]], [["link", "canary"]], [["out", ""]], [[]], [["a/../../../canary"]], "x", None]
-)
-def test_no_path_of_a_request_leads_out_of_the_directory(shared: Path, paths: object) -> None:
-    """Whatever stands in it: no link is followed on the way, and of a link only itself goes."""
-    job = made(shared, queue_make())
-    (shared / "canary").write_text("not the job's")
-    directory = shared / "jobs" / job.pk / "dir"
-    (directory / "link").symlink_to(shared)
-    (directory / "own").symlink_to(shared / "canary")
-    (shared / "file-removals").mkdir()
-    (shared / "file-removals" / f"{job.pk}.1").write_text(json.dumps({"paths": paths}))
-    (shared / "file-removals" / f"{job.pk}.2").write_text(json.dumps({"paths": [["own"]]}))
-    named_files_remove(str(shared), spared=(), budget_s=10.0)
-
-    assert (shared / "canary").exists()
-    assert {path.name for path in directory.iterdir()} == {"link", "out"}
 
 
 @pytest.mark.parametrize("state", [state for state in JobState if state not in TERMINAL])
