@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from clusterweb.cli import files, foreign, jobs, queues, secrets, servers, sign_in, sweep, templates, whatif
 from clusterweb.cli.arguments import Parser, whole_number
 from clusterweb.cli.text import devices_named, in_words
-from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError, ServerRefused
 
 JOB_HELP = "id, number, or J- and the number"
@@ -27,26 +26,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given.words = words[at + 1 :]
         status: int = given.run(given)
         return status
+    except ServerRefused as error:  # in the cluster's word for its devices
+        print(in_words(str(error), devices_named(error.device_kinds)), file=sys.stderr)
+        return error.exit_status
     except CommandError as error:
-        print(_in_words(error), file=sys.stderr)
+        print(error, file=sys.stderr)
         return error.exit_status
     except BrokenPipeError:  # the reader of our output has ended, such as head
         sys.stderr.close()
         return 0
     except KeyboardInterrupt:
         return jobs.INTERRUPTED
-
-
-def _in_words(error: CommandError) -> str:
-    """Return what is wrong; where the server speaks of GPUs, in the word of its cluster for its devices."""
-    text = str(error)
-    if not isinstance(error, ServerRefused) or in_words(text, "") == text:
-        return text
-    try:
-        rows = Client().get("servers")["results"]
-    except CommandError:
-        return text
-    return in_words(text, devices_named(row["device_kind"] for row in rows))
 
 
 def command_parser() -> Parser:

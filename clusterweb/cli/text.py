@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 from clusterweb.client.rows import JobLine
 
-_GPU_WORD = re.compile(r"(?<![\w-])GPU(s?)(?![\w-])")
+# The same as on pages (frontend/components/devices.py), held so by a test.
+GPU_WORD = re.compile(r"(?<!\w)(?<![^\W\d]-)GPUs?(?!\w)(?!-(?!h\b|hours?\b|seconds?\b))")
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -38,7 +39,7 @@ def devices_named(kinds: Iterable[str]) -> str:
 
 def in_words(text: str, devices: str) -> str:
     """Return a sentence of the scheduler, which always says GPU, with this name of devices in its place."""
-    return _GPU_WORD.sub(lambda match: devices if match[1] else devices.removesuffix("s"), text)
+    return GPU_WORD.sub(lambda found: devices if found[0] == "GPUs" else devices.removesuffix("s"), text)
 
 
 def duration(seconds: float) -> str:

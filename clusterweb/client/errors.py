@@ -4,7 +4,7 @@ CommandError          said to the user in one or a few lines; exit status 2
 └── ServerRefused     the server answered with a problem; exit status 1
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -22,11 +22,14 @@ class ServerRefused(CommandError):
         code: Short stable word of the problem, such as ``not_found``; empty where the answer has none.
         detail: What is wrong, without the fields.
         errors: An entry for each bad field.
+        device_kinds: What the cluster's devices are, where the answer says it.
     """
 
     exit_status = 1
 
-    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:  # JSON of the answer
+    def __init__(  # the problem is JSON of the answer
+        self, status: int, problem: Mapping[str, Any], *, device_kinds: Sequence[str] = ()
+    ) -> None:
         said = str(problem.get("detail") or problem.get("title") or f"The server answered {status}.")
         lines = [said]
         for error in problem.get("errors", []):
@@ -38,6 +41,7 @@ class ServerRefused(CommandError):
             lines.append(f"Request {problem['request_id']}.")
         super().__init__("\n".join(lines))
         self.status = status
+        self.device_kinds = device_kinds
         self.code = str(problem.get("type") or "").removeprefix("urn:clusterweb:problem:")
         self.detail = said
         self.errors: list[Mapping[str, str]] = list(problem.get("errors", []))

@@ -138,8 +138,7 @@ class Rest:
                 raise CommandError(
                     f"{self.account.url} answers with something that is no JSON. Does a proxy stand before Clusterweb?"
                 ) from None
-            if devices := answer.headers.get("Clusterweb-Devices"):
-                self.device_kinds = devices.split(", ")
+            self.device_kinds = _device_kinds(answer) or self.device_kinds
             if isinstance(data, dict) and (etag := answer.headers.get("ETag")):
                 data["etag"] = etag
             return data
@@ -166,7 +165,7 @@ class Rest:
                 return answer
             except urllib.error.HTTPError as error:
                 if error.code not in {429, 503} or wait_s is None:
-                    raise ServerRefused(error.code, _problem(error)) from None
+                    raise ServerRefused(error.code, _problem(error), device_kinds=_device_kinds(error)) from None
                 time.sleep(min(30.0, float(error.headers.get("Retry-After") or wait_s)))
             except urllib.error.URLError as error:
                 # A write carries a key or a version, so that trying again does it once.
@@ -174,6 +173,10 @@ class Rest:
                     raise CommandError(f"{self.account.url} does not answer: {error.reason}") from None
                 time.sleep(wait_s)
         raise AssertionError("the last try returns or raises")
+
+
+def _device_kinds(answer: HTTPResponse | urllib.error.HTTPError) -> list[str]:
+    return [kind for kind in (answer.headers.get("Clusterweb-Devices") or "").split(", ") if kind]
 
 
 def _problem(error: urllib.error.HTTPError) -> dict[str, Any]:

@@ -27,6 +27,9 @@ class _ByAcceptHeader(DefaultContentNegotiation):
     settings = SimpleNamespace(URL_FORMAT_OVERRIDE=None)  # type: ignore[assignment]  # all that it reads
 
 
+_PROBLEMS_IN_WORDS = frozenset({400, 409})  # those of requests whose user is known
+
+
 class ApiView(APIView):
     """One resource.
 
@@ -36,6 +39,7 @@ class ApiView(APIView):
         repeatable: Methods that understand ``Idempotency-Key``; the others refuse it rather than ignore it.
         versioned: Methods that need ``If-Match``.
         names_devices: Whether a 200 says in a header what the devices of the cluster are; its sentences always say GPU.
+            Problems with sentences about a request always do.
         most_body_bytes: A longer body is refused before it is read.
     """
 
@@ -76,7 +80,7 @@ class ApiView(APIView):
         for name, value in (allowance.headers() if allowance else {}).items():
             response[name] = value
         response.headers.setdefault("Cache-Control", "no-store")
-        if self.names_devices and response.status_code == 200:
+        if response.status_code in _PROBLEMS_IN_WORDS or (self.names_devices and response.status_code == 200):
             response[DEVICES_HEADER] = ", ".join(device_kinds(request.user))
         return super().finalize_response(request, response, *args, **kwargs)  # type: ignore[arg-type]
 

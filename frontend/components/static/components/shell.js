@@ -43,7 +43,7 @@ const Shell = (() => {
     return rest ? `${text} ${rest}${NBSP}${next[0]}` : text;
   };
   const device = (count) => `${number(count)}${NBSP}${count === 1 ? root.dataset.deviceOne : root.dataset.deviceMany}`;
-  const said = (text) => text.replace(/\bGPUs?\b/g, (word) => (word.endsWith("s") ? root.dataset.deviceMany : root.dataset.deviceOne));
+  const said = (text) => text.replace(/(?<!\w)(?<![A-Za-z_]-)GPUs?(?!\w)(?!-(?!h\b|hours?\b|seconds?\b))/g, (word) => (word.endsWith("s") ? root.dataset.deviceMany : root.dataset.deviceOne));
   const ago = (at) => {
     const seconds = (Date.now() - at) / 1000;
     if (Math.abs(seconds) < 1) return "now";
