@@ -1,7 +1,7 @@
 """The loss of a job that reported none: the newest value of the loss that it wrote into files of its own.
 
-What a job reports always comes first. Pages and REST of a sweep ask for many jobs at once: a look takes READ_S at most,
-the next one goes on from there, and what an ended job wrote is remembered in the memory of this process.
+What a job reports always comes first. Pages and REST of a sweep ask for many jobs at once: a look takes READ_S at most.
+What an ended job wrote is remembered in the memory of this process, so the next look goes on with the jobs after it.
 """
 
 import re
@@ -27,7 +27,7 @@ NAMES = (
 _HELD_OUT = re.compile(r"(^|[^a-z])(val|valid|validation|eval|test)([^a-z]|$)", re.IGNORECASE)
 _PARTS = re.compile(r"[^a-z0-9]+")
 READ_S = 0.5
-MOST_NAMES = 1_000  # of files looked at for one job
+MOST_NAMES = 20_000  # of files looked at for one job, as on its page
 JOBS_KEPT = 10_000
 
 

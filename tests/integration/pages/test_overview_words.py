@@ -24,7 +24,7 @@ SCRIPT = Path(__file__).resolve().parents[3] / "frontend/pages/overview/static/o
     ],
 )
 def test_what_is_drained_is_not_called_unused(free: int, drained: int, words: str) -> None:
-    """Nobody may use it; more than is free is not unused, however large the quotas are."""
+    """Drained devices take no jobs, and no more than what is free is called unused, however large the quotas are."""
     share = cast(QueueShareRow, {"id": "a", "name": "vision", "held_gpus": 2, "quota_gpus": 4})
     frame = cast(ClusterFrame, {"free_gpus": free, "drained_gpus": drained})
 
