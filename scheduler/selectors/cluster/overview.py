@@ -33,7 +33,7 @@ def cluster_now(at: datetime | None = None) -> ClusterFrame:
     """Return the ``cluster`` frame, free of names of jobs and queues, by five queries.
 
     Every GPU is one of allocated, free, drained and broken; ``busy_gpus`` of the allocated ones are used. GPUs of a
-    server that is lost or has not joined count as broken.
+    server that is lost count as broken; those of one that joins count when it has, else a start would look like a loss.
     """
     cluster = Cluster.objects.filter(pk=1).first() or Cluster()
     allocated = set(LeaseGpu.objects.filter(released_at__isnull=True).values_list("gpu_id", flat=True))
@@ -47,9 +47,10 @@ def cluster_now(at: datetime | None = None) -> ClusterFrame:
         "pk", "server_id", "index", "healthy", "utilization_frac"
     ):
         frame, is_allocated = servers[server_pk], pk in allocated
-        counts["num"] += 1
-        counts["allocated" if is_allocated else _unheld(frame["state"]) if healthy else "broken"] += 1
-        counts["busy"] += is_allocated and (used or 0.0) >= BUSY_FROM_FRAC
+        if is_allocated or frame["state"] != ServerState.JOINING:
+            counts["num"] += 1
+            counts["allocated" if is_allocated else _unheld(frame["state"]) if healthy else "broken"] += 1
+            counts["busy"] += is_allocated and (used or 0.0) >= BUSY_FROM_FRAC
         frame["gpus"].append({"index": index, "healthy": healthy, "allocated": is_allocated, "utilization_frac": used})
     return _frame(cluster, list(servers.values()), counts, at=at or timezone.now())
 

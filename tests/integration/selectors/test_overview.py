@@ -74,6 +74,16 @@ def test_every_gpu_is_allocated_free_drained_or_broken() -> None:
     }
 
 
+def test_a_server_that_joins_counts_when_it_has() -> None:
+    """The first seconds of a cluster are no loss of all it has."""
+    server_make("new", gpus=2, state=ServerState.JOINING)
+
+    frame = cluster_now()
+
+    assert (frame["num_gpus"], frame["broken_gpus"]) == (0, 0)
+    assert len(frame["servers"][0]["gpus"]) == 2
+
+
 def test_frame_tells_the_round_and_the_servers(settings: LazySettings) -> None:
     """The frame is exactly what live pages expect, and the next round is one period after the last."""
     settings.ROUND_S = 10
