@@ -68,7 +68,8 @@ def _behind(evidence: Evidence) -> tuple[str, str]:
     free = f", {evidence['free_gpus']} free" if "free_gpus" in evidence else ""
     if ahead == 0:
         return "Jobs ahead", f"next in line; needs {_count(evidence, 'needed_gpus')}{free}"
-    return "Jobs ahead", f"{ahead or 'others'} go first{free}"
+    first = "1 goes first" if ahead == 1 else f"{ahead or 'others'} go first"
+    return "Jobs ahead", f"{first}{free}"
 
 
 def _fragmentation(evidence: Evidence) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import Evidence, WaitReason
 from scheduler.core.operations.needed_change import needed_change
+from scheduler.core.operations.wait_checks import failing_check
 from scheduler.models import Cluster, Job, Queue, StartEstimate
 from scheduler.selectors.jobs.estimates import estimate_basis, estimates_of
 from scheduler.selectors.jobs.explain import job_explain
@@ -259,3 +260,11 @@ def test_the_worst_coverage_is_told_and_no_number_of_starts_is_made_up(covered: 
     }
 
     assert said in estimate_basis(error).replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize(("ahead", "says"), [(1, "1 goes first, 0 free"), (3, "3 go first, 0 free")])
+def test_the_check_of_the_order_counts_jobs_as_one_says_it(ahead: int, says: str) -> None:
+    """One job goes, several go."""
+    evidence = {"ahead_jobs": ahead, "free_gpus": 0, "needed_gpus": 1}
+
+    assert failing_check(WaitReason.BEHIND_POLICY_ORDER, evidence) == ("Jobs ahead", says)
