@@ -265,6 +265,6 @@ def test_the_worst_coverage_is_told_and_no_number_of_starts_is_made_up(covered: 
 @pytest.mark.parametrize(("ahead", "says"), [(1, "1 goes first, 0 free"), (3, "3 go first, 0 free")])
 def test_the_check_of_the_order_counts_jobs_as_one_says_it(ahead: int, says: str) -> None:
     """One job goes, several go."""
-    evidence: dict[str, object] = {"ahead_jobs": ahead, "free_gpus": 0, "needed_gpus": 1}
+    evidence: Evidence = {"ahead_jobs": ahead, "free_gpus": 0, "needed_gpus": 1}
 
     assert failing_check(WaitReason.BEHIND_POLICY_ORDER, evidence) == ("Jobs ahead", says)
