@@ -15,6 +15,8 @@ from scheduler.services.jobs.state import Wait, job_waits_record
 
 # Jobs that no policy puts in order; a plan names them after all others.
 HELD_BACK = frozenset({WaitReason.ARRAY_LIMIT, WaitReason.DEPENDENCY})
+# Reasons of which this database knows more than the plan.
+MORE_IS_KNOWN = frozenset({WaitReason.DEPENDENCY, WaitReason.NEVER_FEASIBLE})
 
 
 def plan_waits(live: LiveSnapshot, plan: Plan, *, deferred: Mapping[int, Evidence]) -> list[Wait]:
@@ -25,7 +27,7 @@ def plan_waits(live: LiveSnapshot, plan: Plan, *, deferred: Mapping[int, Evidenc
         Wait(
             job_id=live.job_pks[row],
             reason=reason,
-            evidence={**evidence, **_known(live, row, reason, drained)},
+            evidence={**evidence, **_known(live, row, reason, drained)} if reason in MORE_IS_KNOWN else evidence,
             position=None if reason in HELD_BACK else position,
         )
         for position, (row, (reason, evidence)) in enumerate(waiting, start=1)
@@ -58,7 +60,7 @@ def _known(live: LiveSnapshot, row: int, reason: WaitReason, drained: Sequence[_
     """Return what the plan cannot know: of which jobs a job waits, and that it would fit with the drained servers."""
     if reason is WaitReason.DEPENDENCY:
         return live.told.get(row, {})
-    if reason is not WaitReason.NEVER_FEASIBLE or not drained:
+    if not drained:
         return {}
     jobs, up = live.tables.jobs, live.tables.servers.num_gpus.tolist()
     most = int(jobs.max_servers[row]) or len(up) + len(drained)
