@@ -44,6 +44,10 @@ class Access:
         own = self.role(queue_pk)
         return own is not None and RANK[own] >= RANK[role]
 
+    def may_change_quota(self, queue: Queue) -> bool:
+        """Return whether the user may change the quota of a queue: admins, and leads of the queue above."""
+        return self.is_admin or (queue.parent_id is not None and self.at_least(queue.parent_id, Role.LEAD))
+
     @property
     def asks_what_if(self) -> bool:
         """Return whether the user may ask what-if questions at all: admins, and leads of any queue."""

@@ -48,8 +48,7 @@ def requests_context(user: Actor, queue: Queue, sent: SentContext, *, typed_gpus
     still_open = [row for row in rows if row["state"] == RequestState.OPEN]
     own = next((row for row in still_open if row["may_withdraw"]), None)
     access = access_of(user)
-    gives = access.is_admin or (queue.parent_id is not None and access.at_least(queue.parent_id, Role.LEAD))
-    may_ask = access.at_least(queue.pk, Role.MEMBER) and (not gives or own is not None)
+    may_ask = access.at_least(queue.pk, Role.MEMBER) and (not access.may_change_quota(queue) or own is not None)
     return {
         "asked_rows": rows,
         "request_form": sent.get("request_form") or (_form(queue, own, typed_gpus) if may_ask else None),

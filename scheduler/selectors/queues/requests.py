@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 
 from scheduler.core.model.errors import NotFound
 from scheduler.models import QuotaRequest
-from scheduler.models.queue import RequestState, Role
+from scheduler.models.queue import RequestState
 from scheduler.selectors.rows import Moment, one_of
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, Actor, access_of
@@ -65,12 +65,6 @@ def require_request(user: Actor, request_id: int) -> QuotaRequest:
     return found
 
 
-def may_answer(access: Access, request: QuotaRequest) -> bool:
-    """Return whether one with these roles may grant or refuse it: who may change the quota."""
-    parent = request.queue.parent_id
-    return access.is_admin or (parent is not None and access.at_least(parent, Role.LEAD))
-
-
 def request_row(request: QuotaRequest, user: Actor, access: Access) -> QuotaRequestRow:
     """Return one request as plain JSON data."""
     is_open = request.state == RequestState.OPEN
@@ -88,7 +82,7 @@ def request_row(request: QuotaRequest, user: Actor, access: Access) -> QuotaRequ
         "answered_at": iso(request.answered_at),
         "answered_by": request.answered_by,
         "answer": request.answer,
-        "may_answer": is_open and may_answer(access, request),
+        "may_answer": is_open and access.may_change_quota(request.queue),
         "may_withdraw": is_open and request.asked_by_id == user.pk,
     }
 

@@ -99,8 +99,8 @@ def _branch(
     """Return the row of a queue, then the rows below it; a user who sees a queue sees everything below it."""
     children = [child for child in queues.values() if child.parent_id == queue.pk]
     branches = [_branch(child, queues, counts, access, depth=depth + 1) for child in children]
-    below, above = [branch[0] for branch in branches], queue.parent_id
-    parent, role = queues.get(above) if above is not None else None, access.role(queue.pk)
+    below = [branch[0] for branch in branches]
+    parent, role = queues.get(queue.parent_id) if queue.parent_id is not None else None, access.role(queue.pk)
     assert role is not None  # only visible queues have a row
     held_gpus = counts.held_gpus.get(queue.pk, 0) + sum(row["held_gpus"] for row in below)
     row: QueueRow = {
@@ -123,7 +123,7 @@ def _branch(
         "version": queue.version,
         "role": role,
         "may_submit": access.at_least(queue.pk, Role.MEMBER),
-        "may_change_quota": access.is_admin or (above is not None and access.at_least(above, Role.LEAD)),
+        "may_change_quota": access.may_change_quota(queue),
         "may_limit_users": access.at_least(queue.pk, Role.LEAD),
         "may_change_members": access.at_least(queue.pk, Role.LEAD),
         "held_gpus": held_gpus,

@@ -15,7 +15,6 @@ from django.db.models import F, Q, Sum
 
 from scheduler.core.model.errors import Conflict, NotAllowed
 from scheduler.models import Queue
-from scheduler.models.queue import Role
 from scheduler.services.inputs import Problems
 from scheduler.services.permission import Doer
 from scheduler.services.queues.change import changed_by, queue_access, queue_record, queue_set
@@ -132,7 +131,7 @@ def _move(move: Move, queue: Queue, *, actor: Doer, reason: str, at: datetime) -
 
 def _require_quota_right(actor: Doer, queue: Queue) -> None:
     access = queue_access(actor, queue)
-    if access.is_admin or (queue.parent_id is not None and access.at_least(queue.parent_id, Role.LEAD)):
+    if access.may_change_quota(queue):
         return
     above = f" and leads of {queue.parent.name}" if queue.parent is not None and access.sees(queue.parent_id) else ""
     raise NotAllowed(f"Only admins{above} may change the quota of {queue.name}.")

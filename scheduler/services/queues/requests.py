@@ -15,7 +15,6 @@ from scheduler.core.model.errors import Conflict, NotAllowed
 from scheduler.models import Queue, QuotaRequest
 from scheduler.models.queue import RequestState, Role
 from scheduler.notify import touch_cluster, touch_queue
-from scheduler.selectors.queues.requests import may_answer
 from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.events import event_record
 from scheduler.services.inputs import Problems, reason_given
@@ -191,7 +190,7 @@ def _checked(queue: Queue, *, quota_gpus: int, until: date | None, reason: str, 
 def _answer(
     request: QuotaRequest, *, actor: Actor, state: RequestState, reason: str, at: datetime, **values: int
 ) -> QuotaRequest:
-    if not may_answer(access_of(actor), request):
+    if not access_of(actor).may_change_quota(request.queue):
         raise NotAllowed(f"Only users who may change the quota of {request.queue.name} answer requests for it.")
     _close(request, actor=actor, state=state, at=at, answer=reason.strip(), **values)
     verb = "grant" if state == RequestState.GRANTED else "refuse"
