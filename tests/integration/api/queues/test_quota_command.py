@@ -1,0 +1,73 @@
+"""Quotas and requests for them by the ``clusterweb`` command."""
+
+import pytest
+
+from clusterweb.cli.main import main
+from scheduler.models import Queue, QuotaRequest
+from tests.integration.api.conftest import World
+from tests.integration.api.jobs.conftest import sign_in
+
+
+def test_quota_change_needs_a_reason_and_the_right(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member may not change a quota; an admin may, with a reason."""
+    assert main(["quota"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[0] == shop.vision.name
+    assert main(["quota", "vision", "--gpus", "3"]) == 2
+    for more in (["--until", "2999-01-31"], ["--reason", "why"], ["--ask", "4", "--gpus", "3", "--reason", "why"]):
+        assert main(["quota", "vision", *more]) == 2, "nothing that was given is passed over"
+    assert main(["quota", "vision", "--gpus", "3", "--reason", "more work"]) == 1
+    sign_in(shop, "admin", monkeypatch)
+    assert main(["quota", "vision", "--gpus", "3", "--reason", "more work"]) == 0
+    assert Queue.objects.get(pk=shop.vision.pk).quota_gpus == 3
+
+
+def test_quota_is_asked_for_and_granted(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member asks with a reason, an admin lists and gives less than that."""
+    QuotaRequest.objects.all().delete()
+    asked = ["quota", "vision", "--ask", "6", "--until", "2999-01-31"]
+
+    assert main(asked) == 2
+    assert main([*asked, "--reason", "deadline"]) == 0
+    number = str(QuotaRequest.objects.get().pk)
+    assert main(["quota-requests", "grant", number]) == 1
+    sign_in(shop, "admin", monkeypatch)
+    assert main(["quota-requests", "refuse", number]) == 2
+    capsys.readouterr()
+    assert main(["quota-requests"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:4] == [number, "vision", "open", "mia"]
+    assert main(["quota-requests", "grant", number, "--gpus", "5"]) == 0
+    assert capsys.readouterr().out == f"Request {number} is granted: the quota of vision is 5.\n"
+    assert Queue.objects.get(pk=shop.vision.pk).quota_gpus == 5
+
+
+def test_request_for_quota_is_changed_and_withdrawn(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is not given stays; the new request has a number of its own."""
+    QuotaRequest.objects.all().delete()
+    assert main(["quota", "vision", "--ask", "6", "--until", "2999-01-31", "--reason", "deadline"]) == 0
+    first = QuotaRequest.objects.get().pk
+    capsys.readouterr()
+
+    assert main(["quota-requests", "change", str(first)]) == 2
+    assert main(["quota-requests", "withdraw", str(first), "--until", "none"]) == 2
+    assert main(["quota-requests", "change", str(first), "--gpus", "7"]) == 0
+    second = QuotaRequest.objects.get(state="open").pk
+    assert capsys.readouterr().out == f"Request {second}, 7 for vision until 2999-01-31, replaces {first}.\n"
+    assert main(["quota-requests", "change", str(second), "--until", "none", "--reason", "for good"]) == 0
+    third = QuotaRequest.objects.get(state="open")
+    assert (third.quota_gpus, third.until, third.reason) == (7, None, "for good")
+    assert main(["quota-requests", "withdraw", str(third.pk)]) == 0
+    assert not QuotaRequest.objects.filter(state="open").exists()
+
+
+def test_demand_on_servers_is_changed_beside_the_quota(shop: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both at once, each against the version that the other left."""
+    sign_in(shop, "admin", monkeypatch)
+
+    assert main(["quota", "vision", "--isolation", "user"]) != 0
+    assert main(["quota", "vision", "--gpus", "3", "--isolation", "user", "--reason", "patients' data"]) == 0
+    queue = Queue.objects.get(name="vision")
+    assert (queue.quota_gpus, queue.isolation) == (3, "user")
