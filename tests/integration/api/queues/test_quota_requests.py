@@ -1,0 +1,63 @@
+"""Requests for quota by REST."""
+
+import json
+from datetime import date
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from scheduler.models import Queue, QuotaRequest
+from tests.support.rows.factories import member_make, queue_make, quota_request_make, user_make
+
+pytestmark = pytest.mark.django_db
+
+
+def test_rest_changes_an_open_request_as_the_page_does(client: Client) -> None:
+    """A new request with what was not sent as it was; the old one is withdrawn, and not changed again."""
+    queue = queue_make("vision", quota_gpus=4)
+    member = member_make(queue, name="mia")
+    mine = quota_request_make(queue, member, quota_gpus=8, until=date(2999, 1, 31), reason="Paper deadline")
+
+    def change(body: object, pk: int = mine.pk) -> Any:
+        path = f"/api/v1/quota-requests/{pk}/change"
+        return client.post(path, json.dumps(body), content_type="application/json")
+
+    client.force_login(member)
+    too_few, odd = change({"quota_gpus": 3}), change({"until": "soon", "reason": "no"})
+    more = change({"quota_gpus": 9})
+    again = change({"quota_gpus": 10})
+    for_good = change({"until": None, "reason": "One more seed"}, int(more.json()["id"]))
+
+    assert (too_few.status_code, [error["pointer"] for error in too_few.json()["errors"]]) == (400, ["/quota_gpus"])
+    assert {error["pointer"] for error in odd.json()["errors"]} == {"/until", "/reason"}
+    assert (more.status_code, again.status_code, for_good.status_code) == (201, 409, 201)
+    assert more["Location"].endswith(f"/api/v1/quota-requests/{more.json()['id']}")
+    told = ("quota_gpus", "until", "reason", "state")
+    assert [more.json()[name] for name in told] == [9, "2999-01-31", "Paper deadline", "open"]
+    assert [for_good.json()[name] for name in told] == [9, None, "One more seed", "open"]
+    assert list(QuotaRequest.objects.order_by("pk").values_list("state", flat=True)) == ["withdrawn"] * 2 + ["open"]
+
+
+def test_rest_answers_a_request_and_tells_it(client: Client) -> None:
+    """Ask, list, grant with other GPUs; the second answer is a conflict; the audit has it."""
+    queue = queue_make("vision", quota_gpus=4)
+    member, admin = member_make(queue), user_make(admin=True)
+
+    def post(path: str, body: object) -> Any:
+        return client.post(f"/api/v1/{path}", json.dumps(body), content_type="application/json")
+
+    client.force_login(member)
+    body = {"queue": "vision", "quota_gpus": 8, "until": "2999-01-31", "reason": "Paper deadline"}
+    asked = post("quota-requests", body)
+    client.force_login(admin)
+    listed = client.get("/api/v1/quota-requests?state=open").json()["results"]
+    path = f"quota-requests/{asked.json()['id']}"
+    granted, again = post(f"{path}/grant", {"quota_gpus": 6}), post(f"{path}/refuse", {"reason": "too late"})
+
+    assert (asked.status_code, [row["until"] for row in listed]) == (201, ["2999-01-31"])
+    assert granted.status_code == 200, granted.content
+    assert (granted.status_code, granted.json()["given_gpus"], again.status_code) == (200, 6, 409)
+    assert Queue.objects.get().quota_gpus == 6
+    assert client.get("/api/v1/audit?kind=quota_answer").json()["results"][0]["who"] == admin.username
+    assert date.fromisoformat(client.get(f"/api/v1/{path}").json()["until"]).year == 2999

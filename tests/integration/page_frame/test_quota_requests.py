@@ -1,0 +1,145 @@
+"""Requests for quota on the pages: asked, changed, granted and refused by forms."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from scheduler.models import Queue, QuotaRequest
+from scheduler.models.queue import RequestState, Role
+from tests.support.rows.factories import member_make, queue_make, quota_request_make, server_make, user_make
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _static(settings: Any, tmp_path: Path) -> None:
+    """Static files as they lie in the tree."""
+    settings.STATIC_ROOT = tmp_path
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    }
+
+
+def test_from_form_to_grant_in_the_browser(client: Client) -> None:
+    """A member asks on the page; the admin's inbox leads to a filled form with its preview; the member reads it."""
+    queue = queue_make("vision", quota_gpus=4)
+    member, admin = member_make(queue, name="mia"), user_make("ada", admin=True)
+    client.force_login(member)
+    form = {"do": "ask", "ask-quota_gpus": "6", "ask-until": "2999-01-31", "ask-reason": "Paper deadline"}
+    assert client.post("/queues/vision?tab=requests", {**form, "ask-quota_gpus": "3"}).status_code == 422
+    assert client.post("/queues/vision?tab=requests", form).status_code == 302
+    assert client.post("/queues/vision?tab=requests", form).status_code == 409
+    assert "not answered yet" in client.get("/").content.decode()
+    request = QuotaRequest.objects.get()
+
+    client.force_login(admin)
+    inbox = client.get("/").content.decode()
+    link = f"/queues/vision?tab=quota&amp;request={request.pk}"
+    tab = client.get(f"/queues/vision?tab=quota&request={request.pk}").content.decode()
+    granted = client.post(
+        "/queues/vision?tab=quota",
+        {"do": "quota", "request": request.pk, "quota_gpus": "6", "weight": "1", "may_borrow": "on",
+         "reason": "mia: Paper deadline", "version": queue.version},
+    )  # fmt: skip
+
+    assert "mia asks for 6\N{NO-BREAK SPACE}GPUs for vision" in inbox
+    assert link in inbox
+    assert "until 31 Jan 2999" in inbox
+    assert "data-ask-now" in tab
+    assert 'value="mia: Paper deadline"' in tab
+    assert granted.status_code == 302
+    client.force_login(member)
+    assert "ada granted your request: 6\N{NO-BREAK SPACE}GPUs." in client.get("/").content.decode()
+    assert "ada gave 6\N{NO-BREAK SPACE}GPUs" in client.get("/queues/vision?tab=requests").content.decode()
+    assert "ada granted mia&#x27;s request" in client.get("/queues/vision").content.decode()
+
+
+def test_answer_that_is_refused_says_why_at_its_form_and_keeps_what_was_typed(client: Client) -> None:
+    """No preview is asked for on its own then: its answer would replace what is wrong with the grant."""
+    queue = queue_make("vision", quota_gpus=4)
+    request = quota_request_make(queue, member_make(queue, name="mia"), quota_gpus=8)
+    Queue.objects.filter(pk=queue.pk).update(quota_gpus=8)
+    client.force_login(user_make("ada", admin=True))
+    form = {"request": request.pk, "quota_gpus": "8", "weight": "1", "version": queue.version}
+
+    def post(body: dict[str, Any]) -> str:
+        answer = client.post("/queues/vision?tab=quota", {**form, **body})
+        assert answer.status_code == 422
+        return answer.content.decode()
+
+    for reason, field, detail in (
+        ("  ", "id_reason", "This field is required."),
+        ("for mia", "id_quota_gpus", "quota must be more than the present 8, not 8. Else refuse the request."),
+    ):
+        page = post({"do": "quota", "reason": reason})
+        place = page[page.index('class="field wrong"') :]
+        assert f'<label for="{field}">' in place[: place.index("</div>")]
+        assert detail in place[: place.index("</label>") + 900]
+        assert "data-ask-now" not in page
+        assert "Grant</button>" in page
+        assert f'value="{request.pk}"' in page
+    assert 'value="for mia"' in page
+
+    refusal = post({"do": "refuse", "reason": "no"})
+    assert 'id="refuse-reason_error"' in refusal
+    assert 'name="reason" value="no"' in refusal
+    assert QuotaRequest.objects.get().state == RequestState.OPEN
+
+
+def test_lead_carries_the_quota_of_the_preview_over(client: Client) -> None:
+    """What the slider says is what the form of the request begins with."""
+    queue = queue_make("vision", quota_gpus=4)
+    client.force_login(member_make(queue, Role.LEAD))
+
+    page = client.post("/queues/vision?tab=quota", {"do": "carry", "quota_gpus": "9"}, follow=True).content.decode()
+
+    assert 'name="ask-quota_gpus" value="9"' in page
+
+
+@pytest.mark.parametrize(("servers", "top"), [(2, 16), (0, 8)])
+def test_slider_of_a_lead_goes_beyond_the_present_quota(client: Client, servers: int, top: int) -> None:
+    """Up to what the cluster has: users who answer may take it from other queues, which the lead does not see."""
+    org = queue_make("org", quota_gpus=4)
+    queue = queue_make("org/vision", parent=org, quota_gpus=4)
+    for number in range(servers):
+        server_make(f"server-{number}", gpus=8)
+    client.force_login(member_make(queue, Role.LEAD))
+    lead = client.get("/queues/org/vision?tab=quota").content.decode()
+    client.force_login(member_make(org, Role.LEAD))
+    above = client.get("/queues/org/vision?tab=quota").content.decode()
+
+    assert f'id="quota-slide" min="0" max="{top}" value="4"' in lead
+    assert "Up to 4 can be granted while other queues keep theirs" in lead
+    assert 'id="quota-slide" min="0" max="4"' in above
+    assert "At most 4 can be saved." in above
+
+
+def test_number_carried_over_an_open_request_changes_it(client: Client) -> None:
+    """The page says who asks since when; what was typed stands in a form that changes the own request."""
+    queue = queue_make("vision", quota_gpus=4)
+    lead = member_make(queue, Role.LEAD, name="lea")
+    quota_request_make(queue, member_make(queue, name="mia"), quota_gpus=6)
+    mine = quota_request_make(queue, lead, quota_gpus=8, reason="Paper deadline")
+    client.force_login(lead)
+
+    page = client.post("/queues/vision?tab=quota", {"do": "carry", "quota_gpus": "9"}, follow=True).content.decode()
+    form = {"do": "ask", "ask-quota_gpus": "9", "ask-reason": "One more seed"}
+    again = client.post("/queues/vision?tab=requests", form)
+    change = {**form, "do": "change", "request": str(mine.pk)}
+    too_few = client.post("/queues/vision?tab=requests", {**change, "ask-quota_gpus": "3"})
+    changed = client.post("/queues/vision?tab=requests", change)
+
+    assert 'name="ask-quota_gpus" value="9"' in page
+    assert "You asked for 8\N{NO-BREAK SPACE}GPUs" in page
+    assert "mia asked for 6\N{NO-BREAK SPACE}GPUs" in page
+    assert 'value="Paper deadline"' in page
+    assert (again.status_code, too_few.status_code, changed.status_code) == (409, 422, 302)
+    assert 'value="One more seed"' in again.content.decode()
+    mine.refresh_from_db()
+    newer = QuotaRequest.objects.get(asked_by=lead, state="open")
+    assert (mine.quota_gpus, mine.state) == (8, "withdrawn")  # a grant by its number gives 8 or nothing
+    assert (newer.quota_gpus, newer.reason, newer.until) == (9, "One more seed", None)
+    assert "lea now asks for a quota of 9 for" in client.get("/queues/vision").content.decode()
