@@ -34,6 +34,14 @@ class Parser(argparse.ArgumentParser):
         raise CommandError(f"{self.prog}: {text}\nAll that it takes: {self.prog} --help")
 
 
+def queue_quota(text: str) -> tuple[str, int]:
+    """Return the queue and the quota of an argument such as ``speech=2``. Raises ArgumentTypeError."""
+    name, _, gpus = text.rpartition("=")
+    if not (name and gpus.isascii() and gpus.isdigit() and len(gpus) < 10):
+        raise argparse.ArgumentTypeError(f"must be a queue and its new quota, such as speech=2, not {text!r}.")
+    return name, int(gpus)
+
+
 def whole_number(text: str) -> int:
     """Return the number that an argument gives. Raises ArgumentTypeError."""
     try:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from clusterweb.cli import files, foreign, jobs, queues, secrets, servers, sign_in, sweep, templates, whatif
-from clusterweb.cli.arguments import Parser, whole_number
+from clusterweb.cli.arguments import Parser, queue_quota, whole_number
 from clusterweb.cli.text import devices_named, in_words
 from clusterweb.client.errors import CommandError, ServerRefused
 
@@ -63,6 +63,7 @@ def command_parser() -> Parser:
     verb.add_argument("queue", nargs="?", help="name of a queue; all when absent")
     verb.add_argument("--gpus", type=whole_number, help="the new quota")
     verb.add_argument("--isolation", metavar="LEVEL", help="demanded of servers: none, files, user or full")
+    _add_leave(verb, "--gpus: what a queue beside it keeps, which gives up GPUs in the same step; repeatable")
     verb.add_argument("--reason", default="", help="why; kept in the audit")
     verb.add_argument(
         "--ask", type=whole_number, metavar="GPUS", help="ask for this quota; users who may change it answer"
@@ -76,6 +77,7 @@ def command_parser() -> Parser:
     verb.add_argument("action", nargs="?", default="list", choices=queues.REQUEST_ACTIONS, help="what to do (list)")
     verb.add_argument("number", nargs="?", type=whole_number, help="of the request; list needs none")
     verb.add_argument("--gpus", type=whole_number, help="change: ask for this quota; grant: give it instead")
+    _add_leave(verb, "grant: what a queue beside it keeps, which gives up GPUs in the same step; repeatable")
     verb.add_argument("--until", metavar="DATE", help="change: last day on which it is needed, or none for no end")
     verb.add_argument("--reason", default="", help="change, grant, refuse: why")
     verb.add_argument("--all", action="store_true", help="list: those that are answered as well")
@@ -112,6 +114,10 @@ def command_parser() -> Parser:
     verb.add_argument("url", help="such as https://clusterweb.example.org")
     verb.set_defaults(run=sign_in.login)
     return parser
+
+
+def _add_leave(verb: Parser, text: str) -> None:
+    verb.add_argument("--leave", type=queue_quota, action="append", default=[], metavar="QUEUE=GPUS", help=text)
 
 
 def _add_many_verbs(verbs: "argparse._SubParsersAction[Parser]", shared: Parser) -> None:

@@ -41,6 +41,8 @@ def top(given: Namespace) -> int:
 def quota(given: Namespace) -> int:
     """List queues, or show or change one."""
     gpus, ask = given.gpus, given.ask
+    if given.leave and gpus is None:
+        raise CommandError("--leave belongs to --gpus: what the queues that give up GPUs keep.")
     client = Client()
     if given.queue is None:
         if gpus is not None or given.isolation is not None or ask is not None:
@@ -59,12 +61,15 @@ def quota(given: Namespace) -> int:
         raise CommandError("--reason is of a change: say --gpus, --isolation or --ask as well.")
     path = f"queues/{given.queue}"
     queue = client.get(path)
-    for address, name, value in ((path, "quota_gpus", gpus), (f"{path}/isolation", "isolation", given.isolation)):
+    for address, name, value, more in (
+        (path, "quota_gpus", gpus, {"moves": dict(given.leave)}),
+        (f"{path}/isolation", "isolation", given.isolation, {}),
+    ):
         if value is None:
             continue
         if not given.reason:
             raise CommandError("A change of a queue needs --reason; it is kept in the audit.")
-        queue = client.patch(address, {name: value, "reason": given.reason}, etag=queue["etag"])
+        queue = client.patch(address, {name: value, **more, "reason": given.reason}, etag=queue["etag"])
     show(given, queue, _table([queue]))
     return 0
 
@@ -84,6 +89,8 @@ def requests(given: Namespace) -> int:
     gpus, client = given.gpus, Client()
     if given.until and given.action != "change":
         raise CommandError("--until belongs to change: until when the quota is needed.")
+    if given.leave and given.action != "grant":
+        raise CommandError("--leave belongs to grant: what the queues that give up GPUs keep.")
     if given.action == "list":
         rows = client.get("quota-requests", state="" if given.all else "open")["results"]
         show(given, rows, _requests_table(rows))
@@ -93,6 +100,8 @@ def requests(given: Namespace) -> int:
     body: dict[str, object] = {"reason": given.reason} if given.reason else {}
     if given.action in ("change", "grant") and gpus is not None:
         body["quota_gpus"] = gpus
+    if given.leave:
+        body["moves"] = dict(given.leave)
     if given.action == "change":
         return _change(given, client, body)
     if given.action == "refuse" and not given.reason:

@@ -71,7 +71,7 @@ def quota_forecast(
     access = queue_access(actor, queue)
     if not access.at_least(queue.pk, Role.LEAD):
         raise NotAllowed(f"Only admins and leads of {queue.name} may ask what another quota would do.")
-    problems = quota_problems(queue, after, moves)
+    problems = quota_problems(queue, after, moves, names_holders=access.may_change_quota(queue))
     sums = [error.detail for error in problems.errors if error.code == "sum"]
     problems.errors = [error for error in problems.errors if error.code != "sum"]
     problems.refuse()

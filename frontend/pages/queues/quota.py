@@ -1,6 +1,6 @@
 """The quota tab: the editor, what another quota would do, and earlier changes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypedDict
 
@@ -53,6 +53,7 @@ class QuotaTab(TypedDict):
             who ask others for quota, and at the top of the tree, what the cluster has.
         left: What could be saved while the queues beside it keep theirs; None where no queue above sets a limit.
         slider: The quota in the form, as a number or as typed.
+        missing: What the form asks for beyond what is left, where the queues beside it could give it; else empty.
         asked: The open request that the form answers.
     """
 
@@ -60,6 +61,7 @@ class QuotaTab(TypedDict):
     scale_top: int
     left: int | None
     slider: object
+    missing: str
     now_percent: float
     changes: list[Happening]
     quota_form: QuotaForm
@@ -101,11 +103,13 @@ def quota_context(
         scale = cluster_gpus if cluster_gpus > queue.quota_gpus else max(2 * queue.quota_gpus, 8)
     form = sent.get("quota_form") or QuotaForm(initial=_shown(queue) | _proposed(row, typed_gpus))
     taken = sent.get("taken", {})
+    fields: list[SiblingField] = [{**row, "value": taken.get(row["id"], row["quota_gpus"])} for row in siblings]
     return {
-        "siblings": [{**row, "value": taken.get(row["id"], row["quota_gpus"])} for row in siblings],
+        "siblings": fields,
         "scale_top": scale,
         "left": left,
         "slider": form["quota_gpus"].value(),
+        "missing": _missing(queue, str(form["quota_gpus"].value()), fields, device),
         "now_percent": 100 * queue.quota_gpus / scale,
         "changes": happenings([event_row(event) for event in changes[:CHANGES_SHOWN]], device),
         "quota_form": form,
@@ -124,6 +128,17 @@ def _left(queue: Queue) -> int | None:
     if queue.parent is None:
         return None
     return max(0, queue.parent.quota_gpus - given_beside(queue.parent, besides=queue))
+
+
+def _missing(queue: Queue, typed_gpus: str, siblings: Sequence[SiblingField], device: DeviceWord) -> str:
+    """Return how many GPUs the queues beside it would have to give up beyond what they do; empty where they cannot."""
+    if queue.parent is None or not is_gpus(typed_gpus):
+        return ""
+    kept = sum(int(row["value"]) for row in siblings)
+    missing = int(typed_gpus) + kept - queue.parent.quota_gpus
+    if not 0 < missing <= kept:
+        return ""
+    return f"{device.counted(missing)} {'is' if missing == 1 else 'are'} missing: lower what others have."
 
 
 def _shown(queue: Queue) -> dict[str, object]:

@@ -48,7 +48,7 @@ def queue_create(
             if parent is not None:
                 parent = Queue.objects.select_for_update().get(pk=parent.pk)
                 _check_parent(problems, parent)
-                check_sum(problems, parent, quota_gpus=quota_gpus, besides=None)
+                check_sum(problems, parent, quota_gpus=quota_gpus)
                 problems.refuse()
             queue = Queue.objects.create(
                 name=name,

@@ -5,7 +5,7 @@ below one queue never sum to more than its own, so that every quota is a guarant
 ``tests/integration/services/test_races.py``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -21,6 +21,8 @@ from scheduler.services.queues.change import changed_by, queue_access, queue_rec
 
 MOST_GPUS = 1_000_000
 WEIGHTS = (0.01, 1000.0)
+HOLDERS_NAMED = 5
+TAKEN = "To take GPUs from them in the same step: Taken from on the quota tab, moves by REST, --leave of the command."
 QUOTA_FIELDS = ("quota_gpus", "max_gpus", "weight", "may_borrow")
 
 
@@ -84,7 +86,7 @@ def queue_change_quota(
         queue = Queue.objects.select_related("parent").get(pk=queue.pk)
         if queue.version != expected_version:
             raise Conflict(changed_by(queue, at))
-        problems.errors += quota_problems(queue, after, moves).errors
+        problems.errors += quota_problems(queue, after, moves, names_holders=True).errors
         problems.refuse()
         for move in moves:
             _move(move, queue, actor=actor, reason=reason, at=at)
@@ -93,8 +95,12 @@ def queue_change_quota(
         )
 
 
-def quota_problems(queue: Queue, after: Quota, moves: Sequence[Move] = ()) -> Problems:
-    """Return the problems of a new quota and of the new quotas of its siblings."""
+def quota_problems(queue: Queue, after: Quota, moves: Sequence[Move] = (), *, names_holders: bool) -> Problems:
+    """Return the problems of a new quota and of the new quotas of its siblings.
+
+    Args:
+        names_holders: Whether the reader may know which siblings hold how much: users who may change their quotas.
+    """
     problems = Problems()
     check_quota(problems, quota_gpus=after.quota_gpus, max_gpus=after.max_gpus, weight=after.weight)
     for move in moves:
@@ -111,7 +117,14 @@ def quota_problems(queue: Queue, after: Quota, moves: Sequence[Move] = ()) -> Pr
     if problems.errors:
         return problems
     if queue.parent is not None:
-        check_sum(problems, queue.parent, quota_gpus=after.quota_gpus, besides=queue, moves=moves)
+        check_sum(
+            problems,
+            queue.parent,
+            quota_gpus=after.quota_gpus,
+            besides=queue,
+            moves=moves,
+            names_holders=names_holders,
+        )
     _check_children(problems, queue, quota_gpus=after.quota_gpus)
     return problems
 
@@ -146,23 +159,47 @@ def check_quota(problems: Problems, *, quota_gpus: int, max_gpus: int | None, we
 
 
 def check_sum(
-    problems: Problems, parent: Queue, *, quota_gpus: int, besides: Queue | None, moves: Sequence[Move] = ()
+    problems: Problems,
+    parent: Queue,
+    *,
+    quota_gpus: int,
+    besides: Queue | None = None,
+    moves: Sequence[Move] = (),
+    names_holders: bool = False,
 ) -> None:
     """Add a problem where the quotas below ``parent`` would exceed its own."""
-    others = given_beside(parent, besides=besides, moves=moves)
-    left = parent.quota_gpus - others
-    if quota_gpus > left:
-        detail = (
-            f"quota may be at most {max(0, left)}: {parent.name} has {parent.quota_gpus} GPUs and {others} are given."
-        )
-        problems.add("quota_gpus", "sum", f"{detail} You asked for {quota_gpus}.")
+    held_gpus = _held_beside(parent, besides=besides, moves=moves)
+    given = sum(held_gpus.values())
+    left = parent.quota_gpus - given
+    if quota_gpus <= left:
+        return
+    detail = f"quota may be at most {max(0, left)}: {parent.name} has {parent.quota_gpus} GPUs and {given} are given."
+    said = [f"{detail} You asked for {quota_gpus}."]
+    if names_holders:
+        said += _holders(held_gpus)
+        said.append(TAKEN if quota_gpus <= parent.quota_gpus else f"Give {parent.name} a larger quota first.")
+    problems.add("quota_gpus", "sum", " ".join(said))
 
 
-def given_beside(parent: Queue, *, besides: Queue | None, moves: Sequence[Move] = ()) -> int:
+def _holders(held_gpus: Mapping[str, int]) -> list[str]:
+    """Return the sentence that says which queues hold how much, the largest first; none where no queue holds any."""
+    ordered = sorted((name for name, gpus in held_gpus.items() if gpus), key=lambda name: (-held_gpus[name], name))
+    named = [f"{name} has {held_gpus[name]}" for name in ordered[:HOLDERS_NAMED]]
+    more = len(ordered) - len(named)
+    rest = f" and {more} {'other has' if more == 1 else 'others have'} the rest" if more else ""
+    return [f"{', '.join(named)}{rest}."] if named else []
+
+
+def given_beside(parent: Queue, *, besides: Queue) -> int:
     """Return how many GPUs the quotas below ``parent`` take, that of ``besides`` left out."""
+    return sum(_held_beside(parent, besides=besides).values())
+
+
+def _held_beside(parent: Queue, *, besides: Queue | None, moves: Sequence[Move] = ()) -> dict[str, int]:
+    """Return the quotas of the queues below ``parent`` but ``besides``, by name, as they are after ``moves``."""
     siblings = parent.children.all() if besides is None else parent.children.exclude(pk=besides.pk)
     moved = {move.queue.pk: move.quota_gpus for move in moves}
-    return sum(moved.get(pk, gpus) for pk, gpus in siblings.values_list("pk", "quota_gpus"))
+    return {name: moved.get(pk, gpus) for pk, name, gpus in siblings.values_list("pk", "name", "quota_gpus")}
 
 
 def _check_children(problems: Problems, queue: Queue, *, quota_gpus: int, field: str = "quota_gpus") -> None:

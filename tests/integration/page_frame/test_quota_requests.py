@@ -89,6 +89,34 @@ def test_answer_that_is_refused_says_why_at_its_form_and_keeps_what_was_typed(cl
     assert QuotaRequest.objects.get().state == RequestState.OPEN
 
 
+def test_answer_beyond_what_is_left_leads_to_what_can_be_taken_from_others(client: Client) -> None:
+    """Before the grant beside the fields, after it in the list of errors; taken from a queue beside it, it is saved."""
+    org = queue_make("org", quota_gpus=10)
+    queue, speech = queue_make("vision", parent=org), queue_make("speech", parent=org, quota_gpus=5)
+    request = quota_request_make(queue, member_make(queue, name="mia"), quota_gpus=8)
+    client.force_login(member_make(org, Role.LEAD))
+    form = {"do": "quota", "request": request.pk, "quota_gpus": "8", "weight": "1", "version": queue.version,
+            "reason": "for mia", f"seen-{speech.pk}": "5"}  # fmt: skip
+    missing = "3\N{NO-BREAK SPACE}GPUs are missing: lower what others have."
+
+    opened = client.get(f"/queues/vision?tab=quota&request={request.pk}").content.decode()
+    refused = client.post("/queues/vision?tab=quota", {**form, f"take-{speech.pk}": "5"}).content.decode()
+    fewer = client.post("/queues/vision?tab=quota", {**form, f"take-{speech.pk}": "3"}).content.decode()
+    more = client.post("/queues/vision?tab=quota", {**form, "quota_gpus": "11"}).content.decode()
+    granted = client.post("/queues/vision?tab=quota", {**form, f"take-{speech.pk}": "2"})
+
+    assert '<p class="missing" id="missing"><svg' in opened
+    assert missing in opened
+    assert f'<li><a href="#taken">Taken from: {missing}</a></li>' in refused
+    assert '<fieldset class="taken" id="taken"' in refused
+    assert "quota may be at most 5: org has 10 GPUs and 5 are given. You asked for 8. speech has 5." in refused
+    assert "Taken from: 1\N{NO-BREAK SPACE}GPU is missing: lower what others have." in fewer
+    assert "Give org a larger quota first." in more
+    assert 'href="#taken"' not in more
+    assert granted.status_code == 302
+    assert dict(Queue.objects.values_list("name", "quota_gpus")) == {"org": 10, "vision": 8, "speech": 2}
+
+
 def test_lead_carries_the_quota_of_the_preview_over(client: Client) -> None:
     """What the slider says is what the form of the request begins with."""
     queue = queue_make("vision", quota_gpus=4)

@@ -14,6 +14,8 @@ from clusterweb.cli.main import main
         ("quota vision --gpus banana", "argument --gpus: must be a whole number, such as 4, not 'banana'."),
         ("quota vision --ask banana", "argument --ask: must be a whole number, such as 4, not 'banana'."),
         ("quota-requests grant 1 --gpus 1.5", "must be a whole number, such as 4, not '1.5'."),
+        ("quota vision --gpus 4 --leave speech", "must be a queue and its new quota, such as speech=2, not 'speech'."),
+        ("quota-requests grant 1 --leave speech=-1", "such as speech=2, not 'speech=-1'."),
         ("quota vision speech", "clusterweb quota: 'speech' is one argument too many."),
         ("ls --limit x", "clusterweb ls: argument --limit: must be a whole number, such as 4, not 'x'."),
         ("ls --limit 0", "--limit is 1 to 10000, not 0."),

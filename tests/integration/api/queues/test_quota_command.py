@@ -44,6 +44,27 @@ def test_quota_is_asked_for_and_granted(
     assert Queue.objects.get(pk=shop.vision.pk).quota_gpus == 5
 
 
+def test_quota_is_taken_from_a_queue_beside_it(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A grant beyond what is left says which queues have the rest and how to take it; so does a change without one."""
+    Queue.objects.filter(pk=shop.org.pk).update(quota_gpus=8)
+    number = str(shop.quota_request.pk)
+    sign_in(shop, "admin", monkeypatch)
+
+    assert main(["quota-requests", "grant", number]) == 1
+    said = capsys.readouterr().err
+    assert "quota may be at most 4: org has 8" in said
+    assert "speech has 4. To take " in said
+    assert "--leave of the command" in said
+    assert main(["quota-requests", "grant", number, "--leave", "speech=2"]) == 0
+    assert dict(Queue.objects.exclude(pk=shop.org.pk).values_list("name", "quota_gpus")) == {"vision": 6, "speech": 2}
+    assert main(["quota", "vision", "--gpus", "7", "--leave", "speech=1", "--reason", "one more"]) == 0
+    assert dict(Queue.objects.exclude(pk=shop.org.pk).values_list("name", "quota_gpus")) == {"vision": 7, "speech": 1}
+    assert main(["quota", "vision", "--leave", "speech=0"]) == 2
+    assert main(["quota-requests", "refuse", number, "--leave", "speech=0", "--reason", "why"]) == 2
+
+
 def test_request_for_quota_is_changed_and_withdrawn(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
     """What is not given stays; the new request has a number of its own."""
     QuotaRequest.objects.all().delete()

@@ -12,7 +12,7 @@ from scheduler.models.queue import Role
 from scheduler.services.permission import OPERATOR
 from scheduler.services.queues.create import queue_create
 from scheduler.services.queues.members import membership_remove, membership_set
-from scheduler.services.queues.quotas import queue_change_quota
+from scheduler.services.queues.quotas import Move, queue_change_quota
 from tests.support.rows.factories import AT, job_make, member_make, queue_make, user_make
 
 pytestmark = pytest.mark.django_db
@@ -93,6 +93,29 @@ def test_quotas_below_a_queue_never_exceed_its_own(admin: User, root: Queue) -> 
         ("/quota_gpus", "quota must be at least 10: so many GPUs are given to the queues below lab. You asked for 9.")
     ]
     assert change(admin, vision, quota_gpus=16).quota_gpus == 16
+
+
+def test_quota_beyond_what_is_left_says_which_queues_have_the_rest(admin: User, root: Queue) -> None:
+    """The largest first, as they would be after the moves; what is beyond the queue above, no sibling can give."""
+    vision = queue_make("vision", parent=root, quota_gpus=2)
+    speech = queue_make("speech", parent=root, quota_gpus=8)
+    for number in range(6):
+        queue_make(f"q{number}", parent=root, quota_gpus=1 if number else 0)
+    way = "To take GPUs from them in the same step: Taken from on the quota tab, moves by REST, --leave of the command."
+
+    assert refused(change, admin, vision, quota_gpus=6) == [
+        (
+            "/quota_gpus",
+            "quota may be at most 3: lab has 16 GPUs and 13 are given. You asked for 6. "
+            f"speech has 8, q1 has 1, q2 has 1, q3 has 1, q4 has 1 and 1 other has the rest. {way}",
+        )
+    ]
+    less = [Move(queue=speech, quota_gpus=0)]
+    assert (
+        "are given. You asked for 12. q1 has 1, q2" in refused(change, admin, vision, quota_gpus=12, moves=less)[0][1]
+    )
+    assert refused(change, admin, vision, quota_gpus=17)[0][1].endswith("Give lab a larger quota first.")
+    assert change(admin, vision, quota_gpus=11, moves=less).quota_gpus == 11
 
 
 def test_queue_with_jobs_gets_no_queues_under_it(admin: User, root: Queue) -> None:

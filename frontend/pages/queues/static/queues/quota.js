@@ -12,6 +12,8 @@
     form.querySelector(".error-list")?.remove();
     const list = theirs.querySelector(".error-list");
     if (list) form.querySelector(".slide").before(document.adoptNode(list));
+    const missing = theirs.querySelector("#missing");
+    if (missing) document.getElementById("missing").replaceWith(document.adoptNode(missing));
     for (const mine of form.querySelectorAll(".field")) {
       const input = mine.querySelector("[name]");
       const twin = theirs.querySelector(`[name="${input.name}"]`);
