@@ -18,7 +18,8 @@ def top(given: Namespace) -> int:
     devices = devices_named(server["device_kind"] for server in now["servers"])
     lines = [
         f"{now['allocated_gpus']} of {now['num_gpus']} {devices} held, {now['busy_gpus']} busy, "
-        f"{now['free_gpus']} free, {now['broken_gpus']} broken",
+        + (f"{now['unknown_gpus']} not known, " if now["unknown_gpus"] else "")
+        + f"{now['free_gpus']} free, {now['broken_gpus']} broken",
         f"{now['running_jobs']} jobs run, {now['waiting_jobs']} wait",
         f"{now['policy']}, {now['locality']}, {now['mechanism']}; round {now['round']}, "
         f"{since(now['round_finished_at'])} ago" + ("; paused" if now["paused"] else ""),

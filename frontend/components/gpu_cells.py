@@ -11,7 +11,7 @@ from functools import partial
 from itertools import takewhile
 
 from frontend.components.devices import device_word
-from frontend.components.formats import clock, joined, number, percent
+from frontend.components.formats import clock, duration, joined, number, percent
 from frontend.components.states import server_state
 from frontend.components.times import as_time
 from scheduler.selectors.cluster.rows import GpuRow, ServerRow
@@ -48,6 +48,7 @@ class ServerCells:
         note: What stands beside the name in the map: mean utilization, or how many are free.
         label: The server in words, for screen readers.
         columns: Columns of the strip.
+        silent: How long it has not reported, where that is long.
     """
 
     id: str
@@ -61,6 +62,7 @@ class ServerCells:
     note: str
     label: str
     columns: int
+    silent: str = ""
     selected: bool = False
 
 
@@ -80,6 +82,29 @@ def is_idle(gpu: GpuRow) -> bool:
     return bool(gpu["healthy"] and gpu["allocated"]) and utilization is not None and utilization < IDLE_BELOW_FRAC
 
 
+def is_unknown(gpu: GpuRow) -> bool:
+    """Return whether a device is held and not known how far it is used."""
+    return bool(gpu["healthy"] and gpu["allocated"]) and gpu["utilization_frac"] is None
+
+
+def silent_words(row: ServerRow) -> str:
+    """Return ``no report for 1 min 20 s``; empty for a server that reports."""
+    return "" if row["silent_s"] is None else f"no report for {duration(row['silent_s'])}"
+
+
+def silent_line(rows: Sequence[ServerRow]) -> str:
+    """Return the sentence on servers that do not report although they are not lost yet; empty for none."""
+    silent = [row for row in rows if row["silent_s"] is not None and row["state"] in ("up", "draining")]
+    if not silent:
+        return ""
+    unknown = sum(is_unknown(gpu) for row in silent for gpu in row["gpus"])
+    device = device_word(row["device_kind"] for row in silent)
+    longest = max(row["silent_s"] or 0 for row in silent)
+    names = joined([row["name"] for row in silent[:3]]) if len(silent) <= 3 else f"{number(len(silent))} servers"
+    told = f"No report of {names} for {duration(longest)}"
+    return f"{told}; the use of {device.counted(unknown)} held there is not known." if unknown else f"{told}."
+
+
 def utilization_step(frac: float) -> int:
     """Return the step 0 to 6 of the utilization scale."""
     return min(6, max(0, int(frac * 7)))
@@ -90,25 +115,26 @@ def _holder(gpu: GpuRow) -> str:
     return f"{job['name']} (J-{job['number']}, {gpu['queue']})" if job else "another queue"
 
 
-def _title(gpu: GpuRow, word: str, state: str) -> str:
+def _title(gpu: GpuRow, word: str, row: ServerRow) -> str:
     if not gpu["healthy"]:
         return f"{word} {gpu['index']} is broken{': ' + gpu['health_reason'] if gpu.get('health_reason') else ''}"
     if not gpu["allocated"]:
-        return f"{word} {gpu['index']} is {_unheld(state)}"
-    measured = "" if gpu["utilization_frac"] is None else f", {percent(gpu['utilization_frac'])} used"
-    return f"{word} {gpu['index']}: {_holder(gpu)}{measured}"
+        return f"{word} {gpu['index']} is {_unheld(row['state'])}"
+    used = gpu["utilization_frac"]
+    measured = silent_words(row) or "use not measured" if used is None else f"{percent(used)} used"
+    return f"{word} {gpu['index']}: {_holder(gpu)}, {measured}"
 
 
-def strip_cell(gpu: GpuRow, word: str, state: str) -> DeviceCell:
+def strip_cell(gpu: GpuRow, word: str, row: ServerRow) -> DeviceCell:
     """Return a cell of the strip: the colour says which queue holds it."""
-    held = f"q{gpu.get('color_slot') or 0}" if gpu["allocated"] else _unheld(state)
+    held = f"q{gpu.get('color_slot') or 0}" if gpu["allocated"] else _unheld(row["state"])
     css = held if gpu["healthy"] else "broken"
-    return DeviceCell(index=gpu["index"], css=css, healthy=gpu["healthy"], title=_title(gpu, word, state))
+    return DeviceCell(index=gpu["index"], css=css, healthy=gpu["healthy"], title=_title(gpu, word, row))
 
 
-def map_cell(gpu: GpuRow, word: str, view: str, state: str) -> DeviceCell:
+def map_cell(gpu: GpuRow, word: str, view: str, row: ServerRow) -> DeviceCell:
     """Return a cell of the map, coloured by ``view``: utilization, queue, job or temperature."""
-    cell = partial(DeviceCell, index=gpu["index"], healthy=gpu["healthy"], title=_title(gpu, word, state))
+    cell = partial(DeviceCell, index=gpu["index"], healthy=gpu["healthy"], title=_title(gpu, word, row))
     if not gpu["healthy"]:
         return cell(css="broken", icon="x")
     idle = " idle" if is_idle(gpu) else ""
@@ -118,7 +144,7 @@ def map_cell(gpu: GpuRow, word: str, view: str, state: str) -> DeviceCell:
         tint = "free" if heat is None else f"u{utilization_step((heat - 30) / 60)}"
         return cell(css=tint, text=text)
     if not gpu["allocated"]:
-        return cell(css=_unheld(state))
+        return cell(css=_unheld(row["state"]))
     if view in {"queue", "job"}:
         job = gpu.get("job")
         return cell(
@@ -126,7 +152,7 @@ def map_cell(gpu: GpuRow, word: str, view: str, state: str) -> DeviceCell:
             text=str(job["number"])[-3:] if job and view == "job" else "",
         )
     if utilization is None:
-        return cell(css="u0", text="?")
+        return cell(css="unknown", text="?")
     return cell(css=f"u{utilization_step(utilization)}{idle}", text=number(utilization * 100))
 
 
@@ -143,6 +169,7 @@ def _label(row: ServerRow) -> str:
     free = sum(is_free(gpu) for gpu in gpus)
     broken = sum(not gpu["healthy"] for gpu in gpus)
     parts = [f"{free} {_unheld(row['state'])}"] + ([f"{broken} broken"] if broken else [])
+    parts += filter(None, [silent_words(row)])
     return f"{row['name']}: {word.counted(len(gpus))}, {', '.join(parts)}"
 
 
@@ -161,10 +188,7 @@ def server_cells(rows: Sequence[ServerRow], *, view: str = "", selected: str = "
     made = []
     for row in rows:
         word = device_word([row["device_kind"]]).one
-        cells = [
-            map_cell(gpu, word, view, row["state"]) if view else strip_cell(gpu, word, row["state"])
-            for gpu in row["gpus"]
-        ]
+        cells = [map_cell(gpu, word, view, row) if view else strip_cell(gpu, word, row) for gpu in row["gpus"]]
         made.append(
             ServerCells(
                 id=row["id"],
@@ -175,7 +199,8 @@ def server_cells(rows: Sequence[ServerRow], *, view: str = "", selected: str = "
                 device_kind=row["device_kind"],
                 gpus=cells,
                 state=server_state(row),
-                note=server_state(row) if row["state"] != "up" else _note(row["gpus"]),
+                note=server_state(row) if row["state"] != "up" else silent_words(row) or _note(row["gpus"]),
+                silent=silent_words(row),
                 label=_label(row),
                 columns=max(1, min(4, (len(cells) + 1) // 2 if len(cells) > 4 else len(cells))),
                 selected=row["id"] == selected,

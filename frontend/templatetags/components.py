@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 from frontend.components import formats
 from frontend.components.devices import GPUS, DeviceWord
 from frontend.components.from_shell import from_shell
+from frontend.components.gpu_cells import silent_words
 from frontend.components.states import look, server_state
 from frontend.components.times import as_time
 from frontend.components.viewer import now_utc, viewer_zone
@@ -36,6 +37,12 @@ def iso(at: datetime | str) -> str:
 def counted(count: int, nouns: str) -> str:
     """Write a count with its noun: ``{{ 7|counted:"job" }}``, ``{{ 2|counted:"reply,replies" }}``."""
     return formats.counted(count, *nouns.split(",", 1))
+
+
+@register.filter
+def silent(row: ServerRow) -> str:
+    """Write for how long a server has not reported, where that is long."""
+    return silent_words(row)
 
 
 @register.filter

@@ -58,7 +58,8 @@ class Sample(models.Model):
     """Measured values of the cluster, a queue, server or job over ``resolution_s`` seconds from ``at``.
 
     Rolled up with age; sums are kept. Values by scope (missing key = not measured):
-        cluster: busy_gpus, used_gpus, allocated_gpus, num_gpus, drained_gpus, broken_gpus, waiting_jobs, running_jobs
+        cluster: busy_gpus, unknown_gpus, used_gpus, allocated_gpus, num_gpus, drained_gpus, broken_gpus, waiting_jobs,
+            running_jobs
         queue: held_gpus, quota_gpus, waiting_jobs, running_jobs
         server: cpu_frac, memory_bytes, gpu_frac (list, one per device)
         job: step, loss, steps_per_s, cpu_frac, memory_bytes, gpu_frac, cached_frac

@@ -17,6 +17,7 @@ LOOKS = {
     "reconfigure": ("Starting and saving", "q4", "A job starts, or saves a checkpoint to make room."),
     "lost": ("Lost", "bad", "Computed, then thrown away by a failure or preemption."),
     "idle": ("Held but idle", "q6", "A job holds it and uses less than 5 % of it."),
+    "unknown": ("Not known", "border-2", "A job holds it; its server did not say how far it is used."),
     "fragmented": ("Fragmented", "q8", "Free, while a job waits for as many in a better place."),
     "free": ("Free", "sunken", "No job holds it."),
     "drained": ("Drained", "warn", "No job holds it; its server was taken out of use."),

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 
 from frontend.components.devices import device_word
 from frontend.components.errors import page
-from frontend.components.gpu_cells import ServerCells, server_cells
+from frontend.components.gpu_cells import ServerCells, server_cells, silent_words
 from frontend.components.happenings import happenings
 from frontend.components.times import Range, Series, series_in
 from frontend.components.viewer import now_utc, viewer_zone
@@ -69,8 +69,8 @@ def _racks(cells: list[ServerCells]) -> list[Rack]:
 @require_safe
 def cluster(request: HttpRequest) -> HttpResponse:
     """Show all servers with their devices (``?view=utilization|queue|job|temperature|table&server=<id>``)."""
-    servers = gpu_map(request.user)
     zone, until = viewer_zone(request), now_utc()
+    servers = gpu_map(request.user, until)
     view = request.GET.get("view", "utilization")
     has_heat = any(gpu["temperature_c"] is not None for row in servers for gpu in row["gpus"])
     shown = [name for name in VIEWS if name != "table" and (name != "temperature" or has_heat)]
@@ -145,8 +145,8 @@ def _cached(row: ServerRow, until: datetime) -> dict[str, float]:
 @require_safe
 def server(request: HttpRequest, server_id: str) -> HttpResponseBase:
     """Show one server: devices, the jobs on them, use over time."""
-    row = server_detail(request.user, server_id)
     zone, until = viewer_zone(request), now_utc()
+    row = server_detail(request.user, server_id, until)
     chosen = request.GET.get("range", "1h")
     chosen = chosen if chosen in SPANS else "1h"
     device = device_word([row["device_kind"]])
@@ -159,6 +159,7 @@ def server(request: HttpRequest, server_id: str) -> HttpResponseBase:
         "server": row,
         "device": device,
         "title": server_title(row, until, zone),
+        "silent": silent_words(row) if row["state"] != "lost" else "",
         "tenants": tenants(row, cached=_cached(row, until)),
         "isolation": isolation_line(row["isolation"]),
         "mixing": mixing_line(row),

@@ -7,7 +7,15 @@ from typing import TypedDict
 
 from frontend.components.devices import DeviceWord, device_word
 from frontend.components.formats import clock, counted, number
-from frontend.components.gpu_cells import drained_words, free_by_server, idle_words, is_free, is_idle
+from frontend.components.gpu_cells import (
+    drained_words,
+    free_by_server,
+    idle_words,
+    is_free,
+    is_idle,
+    is_unknown,
+    silent_line,
+)
 from frontend.components.states import server_state
 from frontend.components.times import as_time
 from scheduler.selectors.cluster.rows import GpuRow, HolderRow, ServerRow
@@ -83,11 +91,14 @@ def finding(servers: list[ServerRow]) -> tuple[str, str]:
     offered = [gpu for server in servers if server["state"] == "up" for gpu in server["gpus"]]
     allocated = sum(gpu["allocated"] for gpu in gpus)
     usable = sum(gpu["allocated"] for gpu in gpus if gpu not in offered) + sum(gpu["healthy"] for gpu in offered)
-    idle = sum(is_idle(gpu) for gpu in gpus)
+    idle, unknown = sum(map(is_idle, gpus)), sum(map(is_unknown, gpus))
     if not gpus:
         return "No server has reported yet", ""
     verb = "is" if allocated == 1 == usable else "are"
     soft = f"and {number(idle)} of them {'sits' if idle == 1 else 'sit'} idle" if idle else "and none of them sits idle"
+    if unknown:
+        whose = "their use" if unknown == allocated else f"the use of {number(unknown)} of them"
+        soft = f"{soft}, {whose} is not known" if idle else f"and {whose} is not known"
     return f"{number(allocated)} of {device.counted(usable)} {verb} allocated", soft if allocated else ""
 
 
@@ -99,11 +110,13 @@ def state_line(servers: list[ServerRow], now: datetime, zone: tzinfo) -> str:
     counts = Counter(server_state(server) for server in servers)
     states = [f"{number(counts[state])} {word}" for state, word in STATE_WORDS if counts[state]]
     parts = [counted(len(servers), "server") + (f" in {counted(len(racks), 'rack')}" if racks else "")]
-    parts.append("all reporting" if counts["up"] == len(servers) else ", ".join(states))
+    silent = silent_line(servers)
+    parts.append("all reporting" if counts["up"] == len(servers) and not silent else ", ".join(states))
     idle, drained = idle_words(servers), drained_words(servers, now, zone)
     free = number(sum(count for _, count in free_by_server(servers)))
     said = f" {free} free, {drained}." if drained else ""
-    return f"{parts[0]}, {parts[1]}.{said}" + (f" Idle devices are on {idle}." if idle else "")
+    told = [f"{parts[0]}, {parts[1]}.{said}", f"Idle devices are on {idle}." if idle else "", silent]
+    return " ".join(filter(None, told))
 
 
 STATE_WORDS = (

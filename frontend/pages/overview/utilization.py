@@ -1,4 +1,4 @@
-"""The utilization chart of the overview: busy, held but idle, free, drained and broken devices over time."""
+"""The utilization chart of the overview: how many devices were busy, idle, not known, free, drained and broken."""
 
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
@@ -29,19 +29,21 @@ PARTS = {
     0.22: "A quarter",
 }
 
+KINDS = ("busy", "idle", "unknown", "free", "drained", "broken")
 SHORT_PARTS = 20  # what lasts for less than this part of the range is no finding
 
 
 def layers(series: Series) -> dict[str, list[float]]:
-    """Return the five layers of the utilization chart; together they are all devices."""
-    made: dict[str, list[float]] = {"busy": [], "idle": [], "free": [], "drained": [], "broken": []}
+    """Return the layers of the utilization chart; together they are all devices."""
+    made: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for index in range(len(series["at"])):
-        busy, allocated, total, drained, broken = (
+        busy, unknown, allocated, total, drained, broken = (
             float(series[name][index] or 0)
-            for name in ("busy_gpus", "allocated_gpus", "num_gpus", "drained_gpus", "broken_gpus")
+            for name in ("busy_gpus", "unknown_gpus", "allocated_gpus", "num_gpus", "drained_gpus", "broken_gpus")
         )
         made["busy"].append(round(min(busy, allocated), 2))
-        made["idle"].append(round(max(0.0, allocated - busy), 2))
+        made["unknown"].append(round(min(unknown, max(0.0, allocated - busy)), 2))
+        made["idle"].append(round(max(0.0, allocated - busy - unknown), 2))
         made["drained"].append(drained)
         made["broken"].append(broken)
         made["free"].append(round(max(0.0, total - allocated - drained - broken), 2))
@@ -66,7 +68,7 @@ def utilization_title(
 
 
 def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWord) -> Chart:
-    """Return the stacked area of busy, idle, free, drained and broken devices."""
+    """Return the stacked area of busy, idle, unknown, free, drained and broken devices."""
     times = [as_time(at) for at in series["at"]]
     parts = layers(series)
     x = [wall(at, zone) for at in times]
@@ -79,6 +81,7 @@ def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWo
         traces = [
             busy,
             area("Idle", x, parts["idle"], color="u5", hatch=True),
+            area("Not known", x, parts["unknown"], color="border-2"),
             area("Free", x, parts["free"], color="sunken"),
             area("Drained", x, parts["drained"], color="warn"),
             area("Broken", x, parts["broken"], color="bad"),
@@ -103,15 +106,16 @@ def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWo
         legend=(
             LegendEntry(label="Busy", token="u2"),  # noqa: S106  (a colour)
             LegendEntry(label="Idle, under 5 % use", token="u5", kind="hatch"),  # noqa: S106
+            *([LegendEntry(label="Not known", token="border-2")] if any(parts["unknown"]) else []),  # noqa: S106
             LegendEntry(label="Free", token="sunken", kind="hollow"),  # noqa: S106
             LegendEntry(label="Drained", token="warn"),  # noqa: S106
             LegendEntry(label="Broken", token="bad"),  # noqa: S106
         ),
-        table_head=("Time", "Busy", "Idle", "Free", "Drained", "Broken"),
+        table_head=("Time", "Busy", "Idle", "Not known", "Free", "Drained", "Broken"),
         table_rows=[
             (
                 clock(at, range_.until, zone),
-                *(number(parts[name][index], 1) for name in ("busy", "idle", "free", "drained", "broken")),
+                *(number(parts[kind][index], 1) for kind in KINDS),
             )
             for index, at in list(enumerate(times))[:: max(1, len(times) // 24)]
         ],

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_safe
 
 from frontend.components.devices import DeviceWord, device_word
 from frontend.components.formats import clock
-from frontend.components.gpu_cells import drained_words, free_words, server_cells
+from frontend.components.gpu_cells import drained_words, free_words, server_cells, silent_line
 from frontend.components.happenings import happenings
 from frontend.components.times import Range, as_time_or_none, series_in
 from frontend.components.viewer import now_utc, viewer_zone
@@ -60,11 +60,11 @@ def overview(request: HttpRequest) -> HttpResponse:
     chosen = chosen if chosen in SPANS else "24h"
     span, span_s = SPANS[chosen]
     since = until - timedelta(seconds=span_s)
-    frame, summary = cluster_now(), jct_summary(user, since)
+    frame, summary = cluster_now(until), jct_summary(user, since)
     range_, series = series_in(
         Range(since=since, until=until, words=f"last {span}"), zone, lambda a, b: cluster_series(a, b, POINTS)
     )
-    servers, shares = gpu_map(user), queue_shares(user)
+    servers, shares = gpu_map(user, until), queue_shares(user)
     device = device_word(server["device_kind"] for server in frame["servers"])
     jobs, jobs_note = own_jobs(user, zone, device)
     title, soft = finding(frame, device)
@@ -85,6 +85,7 @@ def overview(request: HttpRequest) -> HttpResponse:
             "title": title,
             "soft": soft,
             "consequence": consequence(frame, servers, device),
+            "silent": silent_line(servers),
             "ranges": [(key, f"?range={key}", label, key == chosen) for key, (label, _) in SPANS.items()],
             "range_s": span_s,
             "counts": counts(frame),

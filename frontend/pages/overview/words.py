@@ -45,7 +45,7 @@ def counts(frame: ClusterFrame) -> str:
     """Return the counts that the page is made of: where a later frame has others, ``overview.js`` fetches it again."""
     jobs = (frame["running_jobs"], frame["waiting_jobs"])
     devices = (frame["allocated_gpus"], frame["free_gpus"], frame["drained_gpus"], frame["broken_gpus"])
-    return ",".join(str(count) for count in (*devices, *jobs))
+    return ",".join(str(count) for count in (*devices, frame["unknown_gpus"], *jobs))
 
 
 def consequence(frame: ClusterFrame, gpu_map: list[ServerRow], device: DeviceWord) -> str:
@@ -68,10 +68,10 @@ def _change(course: list[float | None], now: float, *, digits: int = 0) -> float
 
 def _mean_utilization(frame: ClusterFrame) -> float | None:
     values = [
-        gpu["utilization_frac"] or 0.0
+        gpu["utilization_frac"]
         for server in frame["servers"]
         for gpu in server["gpus"]
-        if gpu["healthy"] and (gpu["allocated"] or gpu["utilization_frac"] is not None)
+        if gpu["healthy"] and gpu["utilization_frac"] is not None
     ]
     return sum(values) / len(values) if values else None
 
@@ -84,8 +84,12 @@ def tiles(
     usable = frame["allocated_gpus"] + frame["free_gpus"]
     allocated, waiting = series["allocated_gpus"], series["waiting_jobs"]
     busy = series["busy_gpus"]
-    idle = [None if a is None or b is None else max(0.0, a - b) for a, b in zip(allocated, busy, strict=True)]
-    idle_now = max(0, frame["allocated_gpus"] - frame["busy_gpus"])
+    idle = [
+        None if a is None or b is None else max(0.0, a - b - (unknown or 0.0))
+        for a, b, unknown in zip(allocated, busy, series["unknown_gpus"], strict=True)
+    ]
+    idle_now = max(0, frame["allocated_gpus"] - frame["busy_gpus"] - frame["unknown_gpus"])
+    unknown_now = f", {number(frame['unknown_gpus'])} not known" if frame["unknown_gpus"] else ""
     share = percent(frame["allocated_gpus"] / usable) if usable else ""
     mean = _mean_utilization(frame)
     more = _change(waiting, frame["waiting_jobs"])
@@ -103,7 +107,8 @@ def tiles(
             "label": "Mean utilization",
             "value": "" if mean is None else number(mean * 100),
             "unit": "%",
-            "delta": f"{number(frame['busy_gpus'])} busy"
+            "missing": "not known",
+            "delta": f"{number(frame['busy_gpus'])} busy{unknown_now}"
             + _after_comma(_delta(_change(busy, frame["busy_gpus"]), over)),
             "course": busy,
         },
@@ -122,7 +127,7 @@ def tiles(
             "label": "Idle",
             "value": number(idle_now),
             "unit": f"of {number(frame['allocated_gpus'])} allocated",
-            "delta": "under 5 % use" + _after_comma(_delta(_change(idle, idle_now), over)),
+            "delta": f"under 5 % use{unknown_now}" + _after_comma(_delta(_change(idle, idle_now), over)),
             "course": idle,
         },
     ]

@@ -72,7 +72,7 @@ def _reader(request: HttpRequest, now: datetime) -> Reader | None:
 
 def _context(request: HttpRequest, reader: Reader, now: datetime) -> dict[str, object]:
     zone, user = viewer_zone(request), reader.user
-    frame, rows = cluster_now(now), gpu_map(user)
+    frame, rows = cluster_now(now), gpu_map(user, now)
     device = device_word(server["device_kind"] for server in frame["servers"])
     servers = wall_servers(rows)
     line = wall_line(user, now, most=LINE, names=reader.names)
@@ -86,6 +86,7 @@ def _context(request: HttpRequest, reader: Reader, now: datetime) -> dict[str, o
     )
     free_next = _not_free(next_free(user, now))
     whole_at = as_time_or_none(free_next["whole_at"]) if free_next else None
+    measured = frame["allocated_gpus"] - frame["unknown_gpus"]
     title, title_soft = words.line_title(line, frame, device)
     return {
         "now": now,
@@ -97,8 +98,12 @@ def _context(request: HttpRequest, reader: Reader, now: datetime) -> dict[str, o
         "round_s": settings.ROUND_S,
         "ticks": range(TICKS),
         "usable": frame["allocated_gpus"] + frame["free_gpus"],
-        "busy_percent": round(100 * frame["busy_gpus"] / frame["allocated_gpus"]) if frame["allocated_gpus"] else 0,
-        "idle": max(0, frame["allocated_gpus"] - frame["busy_gpus"]),
+        "busy_percent": round(100 * frame["busy_gpus"] / measured)
+        if measured
+        else None
+        if frame["unknown_gpus"]
+        else 0,
+        "idle": max(0, measured - frame["busy_gpus"]),
         "counts": counts_of(servers),
         "servers": servers[:MAP_MOST],
         "hidden_servers": max(0, len(servers) - MAP_MOST),

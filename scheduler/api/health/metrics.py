@@ -165,7 +165,8 @@ class DatabaseCollector(Collector):
         now = cluster_now(self._at)
         states = {
             "busy": now["busy_gpus"],
-            "allocated_not_busy": now["allocated_gpus"] - now["busy_gpus"],
+            "allocated_not_busy": now["allocated_gpus"] - now["busy_gpus"] - now["unknown_gpus"],
+            "allocated_unknown": now["unknown_gpus"],
             "free": now["free_gpus"],
             "drained": now["drained_gpus"],
             "broken": now["broken_gpus"],

@@ -12,9 +12,9 @@ from scheduler.core.model.tables import FloatArray
 
 # useful: a device computes · stalled: its job runs, it waits for data or cores · reconfigure: a job starts, or saves a
 # checkpoint to stop · lost: computed, and thrown away by a failure or preemption · idle: held by a job that uses less
-# than a twentieth of it · fragmented: free, while a job waits for as many in a better place · free · drained: server
-# out of use · broken
-KINDS = ("useful", "stalled", "reconfigure", "lost", "idle", "fragmented", "free", "drained", "broken")
+# than a twentieth of it · unknown: held, and not known how far it is used · fragmented: free, while a job waits for as
+# many in a better place · free · drained: server out of use · broken
+KINDS = ("useful", "stalled", "reconfigure", "lost", "idle", "unknown", "fragmented", "free", "drained", "broken")
 
 
 def overlap_gpu_s(begin_s: FloatArray, end_s: FloatArray, num_gpus: FloatArray, *, edges_s: FloatArray) -> FloatArray:
@@ -42,6 +42,7 @@ def gpu_seconds(
     broken: FloatArray,
     allocated: FloatArray,
     busy: FloatArray,
+    unknown: FloatArray,
     used: FloatArray,
     reconfigure: FloatArray,
     lost: FloatArray,
@@ -52,7 +53,7 @@ def gpu_seconds(
     Args:
         num, drained, broken, allocated: GPU-seconds that there were, that were out of use or out of order, that jobs
             held.
-        busy: Of the allocated ones, those of devices in use.
+        busy, unknown: Of the allocated ones, those of devices in use, and of devices of which that is not known.
         used: What these devices computed: each counts as much as it was used.
         reconfigure, lost: What leases say of starting and stopping, and of work that was thrown away.
         fragmented_frac: Part of the time in which a job waited for as many GPUs as were free, in a better place.
@@ -63,14 +64,16 @@ def gpu_seconds(
     allocated = np.clip(allocated, 0.0, num)
     broken = np.clip(broken, 0.0, num - allocated)
     drained = np.clip(drained, 0.0, num - allocated - broken)
-    busy = np.clip(busy, 0.0, allocated)
+    unknown = np.clip(unknown, 0.0, allocated)
+    busy = np.clip(busy, 0.0, allocated - unknown)
     used = np.clip(used, 0.0, busy)
     changing = np.clip(reconfigure, 0.0, allocated)
     gone = np.clip(lost, 0.0, allocated - changing)
     running = allocated - changing - gone
     # A job that starts or saves does not compute: that is the first part of the unused time.
-    idle = np.clip(allocated - busy - changing, 0.0, running)
-    computing = running - idle
+    idle = np.clip(allocated - busy - unknown - changing, 0.0, running)
+    dark = np.clip(running - idle - busy, 0.0, unknown)
+    computing = running - idle - dark
     share = np.divide(used, busy, out=np.ones_like(busy), where=busy > 0)
     free = num - allocated - broken - drained
     apart = free * np.clip(fragmented_frac, 0.0, 1.0)
@@ -80,6 +83,7 @@ def gpu_seconds(
         "reconfigure": changing,
         "lost": gone,
         "idle": idle,
+        "unknown": dark,
         "fragmented": apart,
         "free": free - apart,
         "drained": drained,

@@ -82,7 +82,7 @@ class Telemetry:
         self.use.flush(at=at, now_s=now_s)
         waiting, self.waiting = self.waiting, {}
         second = int(at.timestamp())
-        waiting[SampleScope.CLUSTER, "1", second] = cluster_values()
+        waiting[SampleScope.CLUSTER, "1", second] = cluster_values(at)
         for queue_id, values in queue_values().items():
             waiting[SampleScope.QUEUE, str(queue_id), second] = values
         samples = [
@@ -113,10 +113,10 @@ def job_values(attempt: AttemptReport) -> JobValues:
     }
 
 
-def cluster_values() -> SampleJson:
+def cluster_values(at: datetime) -> SampleJson:
     """Return the sample of the whole cluster now: the same counts that the overview shows."""
-    now = cluster_now()
-    return {**{name: now[name] for name in CLUSTER_VALUES}, "used_gpus": used_gpus()}
+    now = cluster_now(at)
+    return {**{name: now[name] for name in CLUSTER_VALUES}, "used_gpus": used_gpus(at)}
 
 
 def queue_values() -> dict[int, QueueCounts]:

@@ -19,7 +19,7 @@ from scheduler.selectors.visibility import Actor
 
 LEASES_READ = 50_000
 ROUNDS_READ = 20_000
-_MEASURED = ("num_gpus", "drained_gpus", "broken_gpus", "allocated_gpus", "busy_gpus", "used_gpus")
+_MEASURED = ("num_gpus", "drained_gpus", "broken_gpus", "allocated_gpus", "busy_gpus", "unknown_gpus", "used_gpus")
 
 
 def gpu_hours(user: Actor, *, since: datetime, until: datetime, points: int = 48) -> GpuHoursReport:
@@ -53,6 +53,7 @@ def gpu_hours(user: Actor, *, since: datetime, until: datetime, points: int = 48
         # Few samples may all have fallen between two jobs: what a lease holds is known to the second.
         allocated=np.maximum(measured["allocated_gpus"], held[places]),
         busy=measured["busy_gpus"],
+        unknown=measured["unknown_gpus"],
         used=measured["used_gpus"],
         reconfigure=reconfigure[places],
         lost=lost[places],

@@ -14,7 +14,7 @@ from scheduler.models.event import SampleScope
 from scheduler.models.server import ServerState
 from scheduler.selectors.cluster.fairness import fairness, jct_summary
 from scheduler.selectors.cluster.rows import ClusterFrame, QueueShareRow, ServerFrame
-from scheduler.selectors.cluster.servers import gpu_map
+from scheduler.selectors.cluster.servers import fresh_from, gpu_map, silent_s
 from scheduler.selectors.events import feed
 from scheduler.selectors.samples import Series, series_mean
 from scheduler.selectors.times import iso
@@ -23,7 +23,14 @@ from scheduler.selectors.visibility import Actor, access_of
 BUSY_FROM_FRAC = 0.05  # a GPU that is held and used less is idle
 OTHER_QUEUES = "other queues"
 ClusterValue = Literal[
-    "num_gpus", "busy_gpus", "allocated_gpus", "drained_gpus", "broken_gpus", "waiting_jobs", "running_jobs"
+    "num_gpus",
+    "busy_gpus",
+    "unknown_gpus",
+    "allocated_gpus",
+    "drained_gpus",
+    "broken_gpus",
+    "waiting_jobs",
+    "running_jobs",
 ]
 # Sampled over time, beside ``used_gpus``: the sum of the utilization of all held GPUs.
 CLUSTER_VALUES: tuple[ClusterValue, ...] = get_args(ClusterValue)
@@ -32,27 +39,31 @@ CLUSTER_VALUES: tuple[ClusterValue, ...] = get_args(ClusterValue)
 def cluster_now(at: datetime | None = None) -> ClusterFrame:
     """Return the ``cluster`` frame, free of names of jobs and queues, by five queries.
 
-    Every GPU is one of allocated, free, drained and broken; ``busy_gpus`` of the allocated ones are used. GPUs of a
-    server that is lost count as broken; those of one that joins count when it has, else a start would look like a loss.
+    Every GPU is one of allocated, free, drained and broken; ``busy_gpus`` of the allocated ones are used, of
+    ``unknown_gpus`` that is not known, the rest is idle. GPUs of a server that is lost count as broken; those of one
+    that joins count when it has, else a start would look like a loss.
     """
+    at = at or timezone.now()
     cluster = Cluster.objects.filter(pk=1).first() or Cluster()
     allocated = set(LeaseGpu.objects.filter(released_at__isnull=True).values_list("gpu_id", flat=True))
     columns = Server.objects.only("pk", "name", "state", "device_kind", "agent_version", "last_report_at").order_by(
         "number"
     )
-    servers = {server.pk: _server_frame(server) for server in columns}
+    servers = {server.pk: _server_frame(server, at) for server in columns}
     counts: Counter[str] = Counter()
     gpus = Gpu.objects.filter(server__removed_at=None).order_by("server_id", "index")
     for pk, server_pk, index, healthy, used in gpus.values_list(
         "pk", "server_id", "index", "healthy", "utilization_frac"
     ):
         frame, is_allocated = servers[server_pk], pk in allocated
+        used = used if frame["silent_s"] is None else None
         if is_allocated or frame["state"] != ServerState.JOINING:
             counts["num"] += 1
             counts["allocated" if is_allocated else _unheld(frame["state"]) if healthy else "broken"] += 1
             counts["busy"] += is_allocated and (used or 0.0) >= BUSY_FROM_FRAC
+            counts["unknown"] += is_allocated and used is None
         frame["gpus"].append({"index": index, "healthy": healthy, "allocated": is_allocated, "utilization_frac": used})
-    return _frame(cluster, list(servers.values()), counts, at=at or timezone.now())
+    return _frame(cluster, list(servers.values()), counts, at=at)
 
 
 def _unheld(state: str) -> str:
@@ -77,6 +88,7 @@ def _frame(cluster: Cluster, servers: list[ServerFrame], counts: Counter[str], *
         "mechanism": cluster.mechanism,
         "num_gpus": counts["num"],
         "busy_gpus": counts["busy"],
+        "unknown_gpus": counts["unknown"],
         "allocated_gpus": counts["allocated"],
         "free_gpus": counts["free"],
         "drained_gpus": counts["drained"],
@@ -87,10 +99,11 @@ def _frame(cluster: Cluster, servers: list[ServerFrame], counts: Counter[str], *
     }
 
 
-def used_gpus() -> float:
-    """Return the sum of the utilization of all held GPUs: 1 for each that is used in full."""
+def used_gpus(at: datetime) -> float:
+    """Return the sum of the utilization of all held GPUs: 1 for each that is used in full, 0 where it is not known."""
     held = LeaseGpu.objects.filter(released_at__isnull=True).values("gpu_id")
-    return Gpu.objects.filter(pk__in=held).aggregate(used=Sum("utilization_frac"))["used"] or 0.0
+    measured = Gpu.objects.filter(pk__in=held, server__last_report_at__gte=fresh_from(at))
+    return measured.aggregate(used=Sum("utilization_frac"))["used"] or 0.0
 
 
 def cluster_series(since: datetime, until: datetime, points: int) -> Series:
@@ -149,13 +162,14 @@ def jobs_by_queue(states: list[JobState]) -> dict[int, int]:
     return dict(Job.objects.filter(state__in=states).values_list("queue_id").annotate(jobs=Count("pk")).order_by())
 
 
-def _server_frame(server: Server) -> ServerFrame:
+def _server_frame(server: Server, at: datetime) -> ServerFrame:
     return {
         "id": server.pk,
         "name": server.name,
         "state": server.state,
         "device_kind": server.told_device_kind,
         "simulated": server.is_simulated,
+        "silent_s": silent_s(server, at),
         "gpus": [],
     }
 

@@ -31,7 +31,7 @@ class GpuRow(TypedDict):
     healthy: bool
     health_reason: str
     allocated: bool
-    utilization_frac: Annotated[float | None, "0 to 1."]
+    utilization_frac: Annotated[float | None, "0 to 1; null where it is not measured, or the report is old."]
     used_memory_bytes: int | None
     temperature_c: float | None
     job: Annotated[HolderRow | None, "null: free, or not yours to see."]
@@ -61,6 +61,9 @@ class ServerRow(TypedDict):
     may_mix_queues: Annotated[bool, "Whether jobs of several queues may run on it where nothing keeps them apart."]
     agent_version: str
     last_report_at: Moment | None
+    silent_s: Annotated[
+        int | None, "Age of its newest report, seconds, where that is too old to say how its GPUs are used; else null."
+    ]
     num_gpus: int
     allocated_gpus: int
     broken_gpus: int
@@ -105,6 +108,7 @@ class ServerFrame(TypedDict):
     state: Annotated[str, one_of(ServerState)]
     device_kind: Annotated[str, one_of(DEVICE_KINDS, blank=True)]
     simulated: Annotated[bool, "It has no machine: nothing on it is computed."]
+    silent_s: Annotated[int | None, "As in the list of servers."]
     gpus: list[GpuFrame]
 
 
@@ -121,6 +125,7 @@ class ClusterFrame(TypedDict):
     mechanism: str
     num_gpus: int
     busy_gpus: Annotated[int, "Held and used."]
+    unknown_gpus: Annotated[int, "Held, and not known how far used: not measured, or the server's report is old."]
     allocated_gpus: Annotated[int, "Held."]
     free_gpus: Annotated[int, "Offered to jobs, and not held."]
     drained_gpus: Annotated[int, "Not held, on a server that is drained."]

@@ -6,8 +6,11 @@ Every signed-in user sees the servers. The job on a GPU is named only to users w
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db.models import Q, Sum
+from django.utils import timezone
 
 from scheduler.core.model.errors import NotFound
 from scheduler.models import Gpu, Lease, LeaseGpu, Server
@@ -16,6 +19,8 @@ from scheduler.selectors.cluster.rows import GpuRow, HolderRow, ServerDetailRow,
 from scheduler.selectors.evidence import ANOTHER_QUEUE
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, Actor, access_of
+
+FRESH_AT_LEAST_S = 5.0  # a report comes each second
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,11 +33,22 @@ class _Holders:
     guest: HolderRow | None = None
 
 
-def server_list(user: Actor) -> list[ServerRow]:
+def fresh_from(at: datetime) -> datetime:
+    """Return from when on a report still tells how the GPUs of its server are used: for a third of a lease."""
+    return at - timedelta(seconds=max(FRESH_AT_LEAST_S, settings.LEASE_TTL_S / 3))
+
+
+def silent_s(server: Server, at: datetime) -> int | None:
+    """Return the age of a server's newest report where that is no longer fresh; None also before the first one."""
+    told_at = server.last_report_at
+    return int((at - told_at).total_seconds()) if told_at and told_at < fresh_from(at) else None
+
+
+def server_list(user: Actor, at: datetime | None = None) -> list[ServerRow]:
     """Return every server as a row with its GPUs, in the order in which they were added."""
     if not (user.is_authenticated and user.is_active):
         return []
-    return _rows(list(Server.objects.defer("key_hex").order_by("number")), access_of(user))
+    return _rows(list(Server.objects.defer("key_hex").order_by("number")), access_of(user), at)
 
 
 def device_kinds(user: Actor) -> list[str]:
@@ -66,12 +82,12 @@ def isolations(user: Actor, names: Collection[str]) -> list[str]:
     return [server.isolation for server in rows if not server.is_simulated]
 
 
-def gpu_map(user: Actor) -> list[ServerRow]:
+def gpu_map(user: Actor, at: datetime | None = None) -> list[ServerRow]:
     """Return every server with its GPUs and the jobs on them: the rows of ``server_list``."""
-    return server_list(user)
+    return server_list(user, at)
 
 
-def server_detail(user: Actor, server_id: str) -> ServerDetailRow:
+def server_detail(user: Actor, server_id: str, at: datetime | None = None) -> ServerDetailRow:
     """Return one server by id or name, with the cores and bytes that open leases hold.
 
     Raises:
@@ -86,7 +102,7 @@ def server_detail(user: Actor, server_id: str) -> ServerDetailRow:
         cpus=Sum("cpus"), memory_bytes=Sum("memory_bytes")
     )
     return {
-        **_rows([server], access_of(user))[0],
+        **_rows([server], access_of(user), at)[0],
         "allocated_cpus": given["cpus"] or 0.0,
         "allocated_memory_bytes": given["memory_bytes"] or 0,
         "generation": server.generation,
@@ -97,14 +113,15 @@ def server_detail(user: Actor, server_id: str) -> ServerDetailRow:
     }
 
 
-def _rows(servers: list[Server], access: Access) -> list[ServerRow]:
+def _rows(servers: list[Server], access: Access, at: datetime | None) -> list[ServerRow]:
     """Return the rows by two more queries, however many servers there are."""
+    silent = {server.pk: silent_s(server, at or timezone.now()) for server in servers}
     pks = [server.pk for server in servers]
     holders = _holders(pks, access)
     gpus: dict[str, list[GpuRow]] = defaultdict(list)
     for gpu in Gpu.objects.filter(server_id__in=pks).order_by("server_id", "index"):
-        gpus[gpu.server_id].append(_gpu_row(gpu, holders.get(gpu.pk)))
-    return [_row(server, gpus[server.pk]) for server in servers]
+        gpus[gpu.server_id].append(_gpu_row(gpu, holders.get(gpu.pk), is_fresh=silent[gpu.server_id] is None))
+    return [_row(server, gpus[server.pk], silent[server.pk]) for server in servers]
 
 
 def _holders(server_pks: list[str], access: Access) -> dict[int, _Holders]:
@@ -135,7 +152,7 @@ def _holders(server_pks: list[str], access: Access) -> dict[int, _Holders]:
     return holders
 
 
-def _gpu_row(gpu: Gpu, held: _Holders | None) -> GpuRow:
+def _gpu_row(gpu: Gpu, held: _Holders | None, *, is_fresh: bool) -> GpuRow:
     return {
         "index": gpu.index,
         "model": gpu.model,
@@ -143,9 +160,9 @@ def _gpu_row(gpu: Gpu, held: _Holders | None) -> GpuRow:
         "healthy": gpu.healthy,
         "health_reason": gpu.health_reason,
         "allocated": held is not None,
-        "utilization_frac": gpu.utilization_frac,
-        "used_memory_bytes": gpu.used_memory_bytes,
-        "temperature_c": gpu.temperature_c,
+        "utilization_frac": gpu.utilization_frac if is_fresh else None,
+        "used_memory_bytes": gpu.used_memory_bytes if is_fresh else None,
+        "temperature_c": gpu.temperature_c if is_fresh else None,
         "job": held.job if held else None,
         "guest": held.guest if held else None,
         "queue": held.queue if held else None,
@@ -153,7 +170,7 @@ def _gpu_row(gpu: Gpu, held: _Holders | None) -> GpuRow:
     }
 
 
-def _row(server: Server, gpus: list[GpuRow]) -> ServerRow:
+def _row(server: Server, gpus: list[GpuRow], silent: int | None) -> ServerRow:
     return {
         "id": server.pk,
         "number": server.number,
@@ -171,6 +188,7 @@ def _row(server: Server, gpus: list[GpuRow]) -> ServerRow:
         "may_mix_queues": server.may_mix_queues,
         "agent_version": server.agent_version,
         "last_report_at": iso(server.last_report_at),
+        "silent_s": silent,
         "num_gpus": len(gpus),
         "allocated_gpus": sum(gpu["allocated"] for gpu in gpus),
         "broken_gpus": sum(not gpu["healthy"] for gpu in gpus),

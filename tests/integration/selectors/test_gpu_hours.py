@@ -38,7 +38,7 @@ def test_an_hour_is_told_apart() -> None:
     assert found["totals"] == pytest.approx(
         {
             "useful": running * 0.75, "stalled": running * 0.25, "reconfigure": 0.2, "lost": 0.4,
-            "idle": 0.0, "fragmented": 0.5, "free": 0.5, "drained": 0.0, "broken": 1.0,
+            "idle": 0.0, "unknown": 0.0, "fragmented": 0.5, "free": 0.5, "drained": 0.0, "broken": 1.0,
         },
         abs=0.01,
     )  # fmt: skip

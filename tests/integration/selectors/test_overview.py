@@ -10,6 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from scheduler.core.model.errors import NotFound
 from scheduler.core.model.lifecycle import JobState
+from scheduler.live.reports.telemetry import cluster_values
 from scheduler.models import Cluster, Event, Gpu, Queue
 from scheduler.models.queue import Role
 from scheduler.models.server import ServerState
@@ -42,6 +43,7 @@ FRAME_KEYS = {
     *("at", "round", "round_finished_at", "next_round_at", "policy", "locality", "mechanism", "num_gpus", "busy_gpus"),
     *("allocated_gpus", "free_gpus", "broken_gpus", "waiting_jobs", "running_jobs", "servers"),
 }
+MEASURED = ("utilization_frac", "used_memory_bytes", "temperature_c")
 
 
 @pytest.fixture
@@ -67,11 +69,41 @@ def test_every_gpu_is_allocated_free_drained_or_broken() -> None:
     assert counts(cluster_now(AT)) == {
         "num_gpus": 9,
         "busy_gpus": 1,
+        "unknown_gpus": 0,
         "allocated_gpus": 2,
         "free_gpus": 1,
         "drained_gpus": 2,
         "broken_gpus": 4,
     }
+
+
+def test_what_a_late_report_said_is_not_known(admin: User) -> None:
+    """The GPUs of a server that is silent are neither busy nor idle, and its last measures are no measures of now."""
+    late, fresh = server_make("late", gpus=3, last_report_at=AT - timedelta(seconds=80)), server_make("fresh", gpus=1)
+    for server, gpus in ((late, 2), (fresh, 1)):
+        job_make(state=JobState.RUNNING, num_gpus=gpus, server=server)
+        Gpu.objects.filter(server=server).update(utilization_frac=0.5, temperature_c=60.0, used_memory_bytes=1)
+
+    frame = cluster_now(AT)
+    rows = server_list(admin, AT)
+
+    assert (frame["allocated_gpus"], frame["busy_gpus"], frame["unknown_gpus"]) == (3, 1, 2)
+    assert [server["silent_s"] for server in frame["servers"]] == [80, None]
+    assert [[gpu["utilization_frac"] for gpu in server["gpus"]] for server in frame["servers"]] == [[None] * 3, [0.5]]
+    assert [row["silent_s"] for row in rows] == [80, None]
+    assert {gpu.get(name) for gpu in rows[0]["gpus"] for name in MEASURED} == {None}
+    assert rows[1]["gpus"][0]["utilization_frac"] == 0.5
+    assert server_detail(admin, "late", AT)["silent_s"] == 80
+    assert cluster_values(AT) == {**cluster_values(AT), "unknown_gpus": 2, "busy_gpus": 1, "used_gpus": 0.5}
+
+
+def test_a_report_is_late_after_a_third_of_a_lease(settings: LazySettings) -> None:
+    """Reports come each second; one that is missing says nothing."""
+    settings.LEASE_TTL_S = 30
+    for name, age_s in (("on time", 9), ("late", 11)):
+        server_make(name, last_report_at=AT - timedelta(seconds=age_s))
+
+    assert [server["silent_s"] for server in cluster_now(AT)["servers"]] == [None, 11]
 
 
 def test_a_server_that_joins_counts_when_it_has() -> None:
@@ -102,6 +134,7 @@ def test_frame_tells_the_round_and_the_servers(settings: LazySettings) -> None:
             "state": "up",
             "device_kind": "cpu_slot",
             "simulated": False,
+            "silent_s": None,
             "gpus": [{"index": 0, "healthy": True, "allocated": False, "utilization_frac": 0.0}],
         }
     ]

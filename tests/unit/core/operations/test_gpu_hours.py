@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 from scheduler.core.operations.gpu_hours import KINDS, gpu_seconds, overlap_gpu_s
 from tests.support.suite.examples import tried
 
-NAMES = ("num", "drained", "broken", "allocated", "busy", "used", "reconfigure", "lost", "fragmented_frac")
+NAMES = ("num", "drained", "broken", "allocated", "busy", "unknown", "used", "reconfigure", "lost", "fragmented_frac")
 columns = st.integers(1, 6).flatmap(
     lambda size: st.fixed_dictionaries(
         {name: hnp.arrays(np.float64, size, elements=st.floats(-5.0, 1e5)) for name in NAMES}
@@ -44,9 +44,16 @@ def test_what_is_consistent_is_taken_as_it_is() -> None:
     assert found == pytest.approx(
         {
             "useful": 480, "stalled": 120, "reconfigure": 100, "lost": 0,
-            "idle": 100, "fragmented": 0, "free": 100, "drained": 0, "broken": 100,
+            "idle": 100, "unknown": 0, "fragmented": 0, "free": 100, "drained": 0, "broken": 100,
         }
     )  # fmt: skip
+
+
+def test_what_is_not_known_is_not_idle() -> None:
+    """8 held of 10, of which 3 are in use and 4 on a server that does not report; one of these starts a job."""
+    found = one(allocated=800, busy=300, unknown=400, used=300, reconfigure=200)
+
+    assert (found["useful"], found["reconfigure"], found["unknown"], found["idle"]) == (300, 200, 300, 0)
 
 
 def test_what_is_drained_is_not_free() -> None:

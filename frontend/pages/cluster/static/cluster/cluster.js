@@ -9,7 +9,12 @@
     const idle = gpu.allocated && gpu.utilization_frac !== null && gpu.utilization_frac < 0.05;
     const broken = cell.classList.contains("broken"), free = cell.classList.contains("free") || cell.classList.contains("drained");
     if (!gpu.healthy || broken || gpu.allocated === free) return gpu.healthy === !broken && (!gpu.healthy || gpu.allocated === !free);
-    if (!gpu.allocated || gpu.utilization_frac === null) return true;
+    if (!gpu.allocated) return true;
+    if (gpu.utilization_frac === null) {
+      cell.className = "cell unknown";
+      cell.textContent = "?";
+      return true;
+    }
     cell.className = `cell u${step(gpu.utilization_frac)}${idle ? " idle" : ""}`;
     cell.textContent = Shell.number(gpu.utilization_frac * 100);
     return true;
@@ -28,7 +33,9 @@
         }
       }
     }
-    const states = frame.servers.map((server) => server.id + server.state).join();
+    // How old a report is that is late is written anew every ten seconds.
+    const silence = (server) => (server.silent_s === null ? "" : Math.floor(server.silent_s / 10));
+    const states = frame.servers.map((server) => server.id + server.state + silence(server)).join();
     if (!same || (seen && seen !== states)) Live.refresh();
     seen = states;
   });

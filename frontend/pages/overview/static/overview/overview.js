@@ -9,18 +9,18 @@
   const part = (tile, name) => document.querySelector(`#${tile} [data-part="${name}"]`);
 
   const counts = (frame) =>
-    [frame.allocated_gpus, frame.free_gpus, frame.drained_gpus, frame.broken_gpus, frame.running_jobs, frame.waiting_jobs].join();
+    [frame.allocated_gpus, frame.free_gpus, frame.drained_gpus, frame.broken_gpus, frame.unknown_gpus, frame.running_jobs, frame.waiting_jobs].join();
 
   /* A count stands in several parts: where a frame has another one, all parts are fetched anew, so that no two of them are
      of different moments. Only what is measured all the time is written from frames. */
   const tiles = (frame) => {
     if (document.getElementById("tiles").dataset.counts !== counts(frame)) { Live.refresh(); return; }
-    const devices = frame.servers.flatMap((server) => server.gpus).filter((gpu) => gpu.healthy && (gpu.allocated || gpu.utilization_frac !== null));
+    const devices = frame.servers.flatMap((server) => server.gpus).filter((gpu) => gpu.healthy && gpu.utilization_frac !== null);
     const busy = part("tile-utilization", "delta");
     Shell.set(busy, busy.textContent.replace(/^.*? busy/, `${Shell.number(frame.busy_gpus)} busy`));
-    Shell.set(part("tile-idle", "value"), Shell.number(Math.max(0, frame.allocated_gpus - frame.busy_gpus)));
+    Shell.set(part("tile-idle", "value"), Shell.number(Math.max(0, frame.allocated_gpus - frame.busy_gpus - frame.unknown_gpus)));
     if (devices.length) {
-      const mean = devices.reduce((sum, gpu) => sum + (gpu.utilization_frac || 0), 0) / devices.length;
+      const mean = devices.reduce((sum, gpu) => sum + gpu.utilization_frac, 0) / devices.length;
       Shell.set(part("tile-utilization", "value"), Shell.number(mean * 100));
     }
   };
@@ -36,9 +36,9 @@
     const from = Math.max(shownSince, now - rangeS * 1000);
     const replaceLast = now - keptAt < (now - from) / 500;
     if (!replaceLast) keptAt = now;
-    const busy = Math.min(frame.busy_gpus, frame.allocated_gpus);
+    const busy = Math.min(frame.busy_gpus, frame.allocated_gpus), unknown = frame.unknown_gpus;
     Charts.extend("utilization", [Shell.wall(now)],
-      { 0: [busy], 1: [frame.allocated_gpus - busy], 2: [frame.free_gpus], 3: [frame.drained_gpus], 4: [frame.broken_gpus] },
+      { 0: [busy], 1: [Math.max(0, frame.allocated_gpus - busy - unknown)], 2: [unknown], 3: [frame.free_gpus], 4: [frame.drained_gpus], 5: [frame.broken_gpus] },
       Shell.wall(from), { replaceLast });
   };
 

@@ -118,7 +118,7 @@
 
   /* What of a frame says that the page would look different */
   const told = (frame) => JSON.stringify([
-    frame.round, frame.allocated_gpus, frame.busy_gpus, frame.waiting_jobs, frame.paused,
+    frame.round, frame.allocated_gpus, frame.busy_gpus, frame.unknown_gpus, frame.waiting_jobs, frame.paused,
     frame.servers.map((server) => [server.state, server.gpus.map((gpu) => [gpu.healthy, gpu.allocated])]),
   ]);
   const open = () => {
