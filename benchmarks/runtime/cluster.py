@@ -67,7 +67,7 @@ class Cluster:
         wait_for("drained", lambda: self._healthy(self._server("server-02")) < 0, within_s=60)
 
     def undrain(self) -> None:
-        """Offer the second server again."""
+        """Undrain the second server."""
         self.admin.call("POST", f"/api/v1/servers/{self._server('server-02')}/undrain", {"reason": "measured"})
         wait_for("offered", lambda: self._healthy(self._server("server-02")) > 0, within_s=60)
 

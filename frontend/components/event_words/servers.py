@@ -18,7 +18,7 @@ def server_state_words(row: EventRow) -> Said:
         "lost": "is lost: no report for too long. Its jobs wait again.",
     }
     if row["reason"] == "undrain":
-        return state.tone, "server", f"{row['actor']} returned {SUBJECT} to the pool{why}."
+        return state.tone, "server", f"{row['actor']} undrained {SUBJECT}{why}."
     return state.tone, "server" if row["new_state"] == "up" else state.icon, words.get(row["new_state"], "joins.")
 
 

@@ -97,12 +97,14 @@ def drain(request: HttpRequest, server_id: str) -> HttpResponseBase:
 @page
 @require_http_methods(["GET", "HEAD", "POST"])
 def undrain(request: HttpRequest, server_id: str) -> HttpResponseBase:
-    """Ask for a reason and offer the server to rounds again."""
+    """Ask for a reason and undrain the server."""
     row = server_detail(request.user, server_id)
     if not is_admin(request.user):
-        raise NotAllowed("Only an admin may offer servers again.")
-    question = Question(title=f"Offer {row['name']} again", effect=UNDRAIN_EFFECT, is_danger=False)
-    return _asked(request, row, question, server_undrain, f"{row['name']} is offered again from the next round.")
+        raise NotAllowed("Only an admin may undrain servers.")
+    question = Question(title=f"Undrain {row['name']}", effect=UNDRAIN_EFFECT, is_danger=False)
+    return _asked(
+        request, row, question, server_undrain, f"{row['name']} is undrained: jobs may start on it from the next round."
+    )
 
 
 def _asked(

@@ -76,10 +76,10 @@ def _gpus(row: AlertRow, device: DeviceWord) -> str:
 
 
 def _drained(row: AlertRow, device: DeviceWord) -> str:
-    jobs, why = row["numbers"]["jobs"], row["numbers"]["reason"]
-    empty = f"{_gpus(row, device)} {'stands' if row['lost_gpus'] == 1 else 'stand'} empty"
-    state = f"{counted(jobs, 'job')} still {'runs' if jobs == 1 else 'run'} on it" if jobs else empty
-    return f"{why[:1].upper()}{why[1:].rstrip('.')}. {state}." if why else f"{state}."
+    jobs, why = row["numbers"]["jobs"], row["numbers"]["reason"].rstrip(".")
+    empty = f"Nothing runs on it, and nothing starts until you undrain it: {_gpus(row, device)} out of use."
+    leaving = f"{counted(jobs, 'job')} still {'runs' if jobs == 1 else 'run'} on it and will move; nothing new starts."
+    return (leaving if jobs else empty) + (f" Reason: {why}." if why else "")
 
 
 def _broken(row: AlertRow, device: DeviceWord) -> str:
@@ -143,7 +143,9 @@ def _why_over(row: AlertRow, device: DeviceWord) -> str:
 
 _FINDINGS: dict[AlertKind, Words] = {
     AlertKind.SERVER_LOST: lambda row, device: f"{row['subject']} is lost",
-    AlertKind.SERVER_DRAINED: lambda row, device: f"{row['subject']} is drained",
+    AlertKind.SERVER_DRAINED: lambda row, device: (
+        f"{row['subject']} is {'being drained' if row['numbers']['jobs'] else 'drained'}"
+    ),
     AlertKind.SERVER_SILENT: lambda row, device: f"{row['subject']} has never reported",
     AlertKind.GPU_BROKEN: _broken,
     AlertKind.ROUND_LATE: lambda row, device: f"Round {number(row['numbers']['round'] + 1)} is late",

@@ -120,7 +120,7 @@ def _action(row: AlertRow) -> tuple[str, str, bool]:
     """Return what the button says, where it leads, and whether it is sent."""
     kind, id_, name = AlertKind(row["kind"]), row["subject_id"], row["subject"]
     if kind is AlertKind.SERVER_DRAINED:
-        return f"Return {name}\u2026", reverse("server-undrain", args=[id_]), False
+        return f"Undrain {name}\u2026", reverse("server-undrain", args=[id_]), False
     if kind is AlertKind.GPU_BROKEN:
         return f"Drain {name}\u2026", reverse("server-drain", args=[id_]), False
     if kind is AlertKind.QUEUE_UNFAIR:

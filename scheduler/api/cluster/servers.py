@@ -32,7 +32,7 @@ class DrainBody(Body):
 
 
 class UndrainBody(Body):
-    """Why a server is taken into use again."""
+    """Why a server is undrained."""
 
     reason = ReasonField()
 
@@ -167,7 +167,7 @@ class ServerRemove(ApiView):
 
 
 class ServerUndrain(ApiView):
-    """Take a server into use again."""
+    """Undrain a server."""
 
     rules = {"POST": ADMIN}
     repeatable = frozenset({"POST"})
@@ -180,7 +180,7 @@ class ServerUndrain(ApiView):
         examples=[OpenApiExample("Repaired", {"reason": "Has a new fan."}, request_only=True)],
     )
     def post(self, request: Request, server: str) -> Response:
-        """Offer a drained server to rounds again."""
+        """Let rounds start jobs on a drained server again."""
 
         def make() -> tuple[int, ServerDetailRow, str]:
             reason = read_body(request, UndrainBody)["reason"]

@@ -104,14 +104,15 @@ def _row(
 
 
 def _of_servers(at: datetime) -> Iterator[AlertRow]:
-    held = LeaseGpu.objects.filter(released_at__isnull=True)
-    running = dict(held.values_list("gpu__server_id").annotate(jobs=Count("lease__attempt", distinct=True)).order_by())
+    held = LeaseGpu.objects.filter(released_at__isnull=True).values_list("gpu__server_id")
+    counts = held.annotate(jobs=Count("lease__attempt", distinct=True), gpus=Count("gpu", distinct=True)).order_by()
+    running = {server_id: (jobs, gpus) for server_id, jobs, gpus in counts}
     counted = Server.objects.defer("key_hex").annotate(num_gpus=Count("gpus")).order_by("number")
     broken: dict[str, list[Gpu]] = {}
     for gpu in Gpu.objects.filter(healthy=False).order_by("server_id", "index"):
         broken.setdefault(gpu.server_id, []).append(gpu)
     for server in counted:
-        since, jobs = server.state_changed_at, running.get(server.pk, 0)
+        since, (jobs, held_gpus) = server.state_changed_at, running.get(server.pk, (0, 0))
         numbers: Json = {}
         if server.state == ServerState.LOST:
             kind, numbers = AlertKind.SERVER_LOST, {"last_report_at": iso(server.last_report_at)}
@@ -123,7 +124,9 @@ def _of_servers(at: datetime) -> Iterator[AlertRow]:
             yield from _of_broken(server, broken.get(server.pk, ()))
             yield from _of_size(server)
             continue
-        yield _row(kind, numbers, subject=server.name, id_=server.pk, since=since, lost_gpus=server.num_gpus)
+        yield _row(
+            kind, numbers, subject=server.name, id_=server.pk, since=since, lost_gpus=server.num_gpus - held_gpus
+        )
 
 
 def _of_broken(server: Server, gpus: Iterable[Gpu]) -> Iterator[AlertRow]:

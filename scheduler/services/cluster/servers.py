@@ -1,4 +1,4 @@
-"""Registers, renames, labels, drains, returns and removes servers, and confirms their size.
+"""Registers, renames, labels, drains, undrains and removes servers, and confirms their size.
 
 ``scheduler.live`` decides which are up or lost.
 """
@@ -167,7 +167,7 @@ def server_undrain(*, actor: Doer, server: Server, reason: str, at: datetime) ->
         SpecInvalid: No reason was given.
         Conflict: The server is not drained.
     """
-    require_admin(actor, "offer servers again")
+    require_admin(actor, "undrain servers")
     reason = reason_given(reason)
     with transaction.atomic():
         server = _locked(server)

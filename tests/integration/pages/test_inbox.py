@@ -25,15 +25,16 @@ def _no_other_alert(world: World) -> None:
 
 
 def test_an_alert_says_what_and_why_and_offers_one_thing(world: World) -> None:
-    """The drained server can be returned from here; a reader without the right sees nothing of it."""
+    """The drained server can be undrained from here; a reader without the right sees nothing of it."""
     Server.objects.filter(pk=world.server.pk).update(state=ServerState.DRAINING, state_reason="new fans")
     page = overview(world.client("admin"))
 
     assert "1\u00a0alert needs an admin" in page
-    assert "server-01 is drained" in page
-    assert "New fans. 1\u00a0job still runs on it." in page
+    assert "server-01 is being drained" in page
+    assert "1\u00a0job still runs on it and will move; nothing new starts. Reason: new fans." in page
+    assert "One of them keeps 3\u00a0CPU slots out of use" in page
     assert f'href="/cluster/{world.server.pk}/undrain"' in page
-    assert "Return server-01" in page
+    assert "Undrain server-01" in page
     assert 'id="inbox"' not in overview(world.client("lead"))
 
 

@@ -77,6 +77,14 @@ def test_servers_out_of_use_come_first_and_tell_their_gpus(admin: User) -> None:
     assert found["gpu_broken"]["numbers"]["gpus"] == [3]
 
 
+def test_a_server_that_is_being_drained_keeps_only_its_empty_gpus_out_of_use(admin: User) -> None:
+    """Those of the jobs that still run on it are in use."""
+    server = server_make("a", gpus=4, state=ServerState.DRAINING)
+    job_make(state=JobState.RUNNING, num_gpus=3, server=server)
+
+    assert (told(admin)["server_drained"]["lost_gpus"], told(admin)["server_drained"]["numbers"]["jobs"]) == (1, 1)
+
+
 def test_a_server_that_was_just_added_is_no_alert(admin: User) -> None:
     """It has ten minutes to report."""
     server = server_make("c", gpus=2)

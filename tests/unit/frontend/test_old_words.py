@@ -22,6 +22,7 @@ OLD = {
     r"than its share": "The job has 4.2 GiB less memory than an equal split gives",
     r"hours lost": "GPU-hours vision lost",
     r"Circles are": "a legend",
+    r"Offer again|[Oo]ffers? (servers|\{.*\}) again|Return \{name\}|returned .* to the pool": "Undrain server-01",
     r", says \{|, set by \{": "admin added user-9 to speech.",
 }
 TEXTS = {
