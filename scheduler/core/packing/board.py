@@ -1,7 +1,8 @@
 """The state of a walk: where each row sits, what is free, and what each queue holds."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from scheduler.core.packing.kept_placements import seats_by_job
 
 # Float sums of cores and bytes may miss their exact value by this share of a server.
 TOLERANCE = 1e-9
+_DUST = 1e-6  # of a GPU
+# So many changes of servers, and kinds of jobs, are remembered; then what fits is counted anew.
+_MOST_CHANGES, _MOST_COUNTS = 4_096, 512
 
 # What stands in ``Board.server`` for a row on several servers.
 SEVERAL = -2
@@ -38,12 +42,14 @@ class Board:
 
     __slots__ = (
         "_barred",
+        "_changed",
         "_cpus_left",
         "_gpus",
         "_least",
         "_memory_left",
         "_paths",
         "_queue",
+        "_usable",
         "departures",
         "held_gpus",
         "num_gpus",
@@ -101,6 +107,8 @@ class Board:
         self._least = _Least(needs, releasing)
         self._cpus_left = (servers.num_cpus * (1 + TOLERANCE)).tolist()
         self._memory_left = (servers.memory_bytes * (1 + TOLERANCE)).tolist()
+        self._usable: dict[tuple[float, float], _Usable] = {}
+        self._changed: list[int] = []
         for row, seats in self.seats.items():
             self._book(row, seats, 1)
 
@@ -109,6 +117,7 @@ class Board:
             cpus, memory = self._least.of(row, server)
             self._cpus_left[server] -= sign * gpus * cpus
             self._memory_left[server] -= sign * gpus * memory
+            self._changed.append(server)
 
     def _count_sizes(self, row: int, seats: Seats, sign: int) -> None:
         sizes = self.space.sizes
@@ -128,6 +137,37 @@ class Board:
         (cpus, memory), cpus_left, memory_left = everywhere, self._cpus_left, self._memory_left
         # Asked of hundreds of servers for one gang, so as little as can be.
         return lambda server, gpus: gpus * cpus <= cpus_left[server] and gpus * memory <= memory_left[server]
+
+    def may_fit(self, row: int) -> bool:
+        """Return False where free GPUs with enough cores and memory are too few for the row; a search would tell, too.
+
+        Most jobs that insist on cores are asked of again and again in vain, so the count goes on as servers change.
+        """
+        everywhere = self._least.everywhere(row) if self.tight else None
+        if everywhere is None:
+            return True
+        if len(self._changed) > _MOST_CHANGES or len(self._usable) > _MOST_COUNTS:
+            self._changed.clear()
+            self._usable.clear()
+        usable = self._usable.get(everywhere)
+        if usable is None:
+            usable = self._usable[everywhere] = _Usable(len(self.space.free))
+            changed: Iterable[int] = range(len(self.space.free))
+        else:
+            changed = islice(self._changed, usable.seen, None)
+        usable.seen = len(self._changed)
+        free, cpus_left, memory_left, (cpus, memory) = self.space.free, self._cpus_left, self._memory_left, everywhere
+        gpus_on = usable.gpus_on
+        for server in changed:
+            # Never less than a search counts: it multiplies where this divides.
+            most = min(
+                free[server],
+                int(cpus_left[server] / cpus + _DUST) if cpus else free[server],
+                int(memory_left[server] / memory + _DUST) if memory else free[server],
+            )
+            usable.total += max(most, 0) - gpus_on[server]
+            gpus_on[server] = max(most, 0)
+        return usable.total >= self.num_gpus[row]
 
     def fits_after(self, row: int, server: int, gpus: int, leaving: Sequence[int]) -> bool:
         """Return whether the row may use the server, and has enough cores and memory once ``leaving`` have left it."""
@@ -256,10 +296,19 @@ class Seated(Mapping[int, Seats]):
         return self._rows[at], server, gpus
 
 
+class _Usable:
+    """How many free GPUs have so many cores and bytes beside them, by server and in all."""
+
+    __slots__ = ("gpus_on", "seen", "total")
+
+    def __init__(self, num_servers: int) -> None:
+        self.gpus_on, self.total, self.seen = [0] * num_servers, 0, 0
+
+
 class _Least:
     """Cores and bytes per GPU that a row must have on a server."""
 
-    __slots__ = ("_alike", "_cpus", "_cpus_share", "_memory", "_memory_share")
+    __slots__ = ("_alike", "_cpus", "_cpus_share", "_everywhere", "_memory", "_memory_share")
 
     def __init__(self, needs: Needs, releasing: Placements) -> None:
         fixed_cpus = (releasing.cpus / releasing.num_gpus).tolist()
@@ -271,10 +320,16 @@ class _Least:
         self._cpus_share = needs.cpus_share.tolist()
         self._memory_share = needs.memory_share.tolist()
         self._alike = len({*zip(self._cpus_share, self._memory_share, strict=True)}) == 1
+        self._everywhere: dict[int, tuple[float, float]] = {}
 
     def everywhere(self, row: int) -> tuple[float, float] | None:
         """Return what the row must have on each server; None where servers differ."""
-        return self.of(row, 0) if self._alike else None
+        if not self._alike:
+            return None
+        found = self._everywhere.get(row)
+        if found is None:
+            found = self._everywhere[row] = self.of(row, 0)
+        return found
 
     def of(self, row: int, server: int) -> tuple[float, float]:
         least_cpus, most_cpus = self._cpus[row]

@@ -18,7 +18,6 @@ from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import NO_TURN, Claims, Part
 from scheduler.core.packing.committed_gpus import CommittedGpus
 from scheduler.core.packing.draft import Seats
-from scheduler.core.packing.free_gpus import FreeGpus
 from scheduler.core.packing.locality import Locality
 from scheduler.core.packing.preemption.displaceable_rows import DisplaceableRows
 from scheduler.core.packing.preemption.room import PreemptionRoom
@@ -195,7 +194,7 @@ class Walk:
             scope = full
         seats, victims = self._room(row, scope)
         if not seats:
-            seats, victims = self._choose(board.space, row), []
+            seats, victims = self._choose(row), []
         if not seats:
             return self._refuse(job, row)
         gpus = board.num_gpus[row]
@@ -218,16 +217,17 @@ class Walk:
         if departures == board.departures:
             self._starved |= starved
             return ()
-        seats = self._choose(board.space, row)
+        seats = self._choose(row)
         if not seats:
             self._shut[shape] = (board.departures, self._starved)
         return seats
 
-    def _choose(self, space: FreeGpus, row: int) -> Seats:
+    def _choose(self, row: int) -> Seats:
         gang, board = self._demands.gangs[self._demands.shape[row]], self._board
+        space = board.space
         if not board.tight:
             return self._locality.seats(space, gang)
-        seats = self._locality.seats(space, replace(gang, fits=board.fits(row)))
+        seats = self._locality.seats(space, replace(gang, fits=board.fits(row))) if board.may_fit(row) else ()
         self._starved |= not seats and bool(self._locality.seats(space, gang))
         return seats
 

@@ -246,16 +246,13 @@ class SingleQueueWalk:
 
     def _find(self, row: int, shape: int, key: Key) -> tuple[Seats, Sequence[int]]:
         """Return seats for the job, and the victims that have to leave them."""
-        space, gang, fits = self.space, self._gangs[shape], None
-        if self._tight:
-            fits = self._tight.fits(row)
-            gang = replace(gang, fits=fits)
+        space, gang, tight = self.space, self._gangs[shape], self._tight
         if row in self._seating.before:
-            seats = self._seating.home(row, fits)
+            seats = self._seating.home(row, tight.fits(row) if tight else None)
             if seats:
                 return seats, ()
-        if space.total >= gang.num_gpus:
-            seats = self._locality.seats(space, gang)
+        if space.total >= gang.num_gpus and (not tight or tight.may_fit(row)):
+            seats = self._locality.seats(space, replace(gang, fits=tight.fits(row)) if tight else gang)
             if seats:
                 return seats, ()
         if self._candidates:
