@@ -34,10 +34,9 @@ from scheduler.live.rounds.seats import (
     kept_gpus,
 )
 from scheduler.live.rounds.snapshot import LiveSnapshot
-from scheduler.live.rounds.waits import plan_waits
 from scheduler.models import Attempt, Job, Lease
 from scheduler.notify import touch_cluster
-from scheduler.services.jobs.state import Wait, job_transition
+from scheduler.services.jobs.state import job_transition
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +52,6 @@ class AppliedPlan:
         tell: Servers whose desired state changed.
         launched, continued, preempted, parked: Job rows; the last two are asked to.
         deferred: Job rows with a grant that waits, with the evidence.
-        waits: Why jobs wait now; recorded once the servers know what they run.
     """
 
     tell: set[str] = field(default_factory=set)
@@ -62,7 +60,6 @@ class AppliedPlan:
     preempted: list[int] = field(default_factory=list)
     parked: list[int] = field(default_factory=list)
     deferred: dict[int, dict[str, float | int | str]] = field(default_factory=dict)
-    waits: list[Wait] = field(default_factory=list)
 
 
 def plan_apply(
@@ -110,7 +107,6 @@ class _Applying:
         # In most rounds nothing moves; what is free, and which jobs hold it, need not be read then.
         if changed or has_starts or self.plan.resized or self.live.parked_on:
             self._move(changed, staying)
-        self.applied.waits = plan_waits(self.live, self.plan, deferred=self.applied.deferred)
         if self.applied.launched or self.applied.continued or self.applied.preempted:
             touch_cluster()
         return self.applied

@@ -29,7 +29,7 @@ from scheduler.live.rounds.loans import loans_record
 from scheduler.live.rounds.shadow_handover import shadow_offer
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.live.rounds.trials import trials_write
-from scheduler.live.rounds.waits import waits_of_pause
+from scheduler.live.rounds.waits import plan_waits, waits_of_pause
 from scheduler.models import Cluster, Event, Job, Round
 from scheduler.ports import Ports
 from scheduler.services.cluster.settings import cluster_row, config_of
@@ -58,6 +58,14 @@ class _Begun:
     mono_s: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ready:
+    """Of the row of a round what is known before it is applied."""
+
+    keys: list[list[float | str]]
+    snapshot_hash: str
+
+
 def round_run(ports: Ports, trigger: str) -> Round | None:
     """Decide and apply one round.
 
@@ -72,7 +80,8 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
     dependencies_apply(at=at)
     cluster = cluster_row()
     round_: Round | None = None
-    applied: AppliedPlan | None = None
+    plan: Plan | None = None
+    applied = AppliedPlan()
     live: LiveSnapshot | None = None
     if cluster.paused:
         waits_of_pause(cluster, at=at)
@@ -81,7 +90,7 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
         live = _forming_kept(_promoted(snapshot_read(cluster, at=at), config), config)
         begun = _Begun(cluster=cluster, live=live, config=config, trigger=trigger, at=at, mono_s=mono_s)
         try:
-            round_, applied = _decide(begun, ports)
+            round_, plan, applied = _decide(begun, ports)
             tell |= applied.tell
         except RoundOvertaken as error:
             log.info("round_overtaken", extra={"trigger": trigger, "round": str(error)})
@@ -89,8 +98,9 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
         desired_send(tell, transport=ports.transport, at=at)
     finally:
         # After the servers know, and not in the round's transaction: submits need not wait for thousands of reasons.
-        if applied is not None and round_ is not None:
-            job_waits_record(waits=applied.waits, round_number=round_.number, at=at)
+        if live is not None and plan is not None and round_ is not None:
+            waits = plan_waits(live, plan, deferred=applied.deferred)
+            job_waits_record(waits=waits, round_number=round_.number, at=at)
     if live is not None and round_ is not None and not round_.error:
         shadow_offer(live.tables, number=round_.number, at=at)
     return round_
@@ -148,13 +158,16 @@ def with_promotions(tables: Snapshot, config: SchedulerConfig) -> Snapshot:
     return replace(tables, jobs=again)
 
 
-def _decide(begun: _Begun, ports: Ports) -> tuple[Round, AppliedPlan]:
+def _decide(begun: _Begun, ports: Ports) -> tuple[Round, Plan | None, AppliedPlan]:
+    """Return the round, the plan that was applied, and what that changed."""
     try:
         plan = plan_round(begun.live.tables, begun.config)
     except PlanInvariantError as error:
-        return _refused(begun, error, ports), AppliedPlan()
+        return _refused(begun, error, ports), None, AppliedPlan()
+    # What takes long with many jobs is computed before or after the transaction: submits wait for it.
+    ready = _Ready(keys=keys_of(begun.live, plan, begun.config), snapshot_hash=begun.live.digest())
     try:
-        round_, applied = _write(begun, plan, ports, keys=keys_of(begun.live, plan, begun.config))
+        round_, applied = _write(begun, plan, ports, ready)
     except IntegrityError:  # another round gave the same GPUs, and was committed meanwhile
         if Cluster.objects.filter(pk=1, round_number=begun.live.round_number, epoch=begun.live.epoch).exists():
             raise
@@ -170,11 +183,11 @@ def _decide(begun: _Begun, ports: Ports) -> tuple[Round, AppliedPlan]:
             "preempted": round_.num_preempted,
         },
     )
-    return round_, applied
+    return round_, plan, applied
 
 
 @transaction.atomic
-def _write(begun: _Begun, plan: Plan, ports: Ports, *, keys: list[list[float | str]]) -> tuple[Round, AppliedPlan]:
+def _write(begun: _Begun, plan: Plan, ports: Ports, ready: _Ready) -> tuple[Round, AppliedPlan]:
     """Apply the plan and write the row of the round."""
     number = begun.live.round_number + 1
     applied = plan_apply(
@@ -185,9 +198,9 @@ def _write(begun: _Begun, plan: Plan, ports: Ports, *, keys: list[list[float | s
     # At the end: submits take the numbers of their jobs from the same row of the database.
     round_claim(begun.live, at=ports.clock.now())
     _remember_when(begun, plan)
-    round_ = _round_row(begun, plan, applied, number=number, duration_s=ports.clock.mono_s() - begun.mono_s)
+    round_ = _round_row(begun, plan, applied, ready, number=number, duration_s=ports.clock.mono_s() - begun.mono_s)
     if "same_as" not in round_.decisions:
-        round_.decisions = {**round_.decisions, "keys": keys}
+        round_.decisions = {**round_.decisions, "keys": ready.keys}
     if tried:
         round_.decisions = {**round_.decisions, "trials": tried}
     round_.save(force_insert=True)
@@ -205,7 +218,9 @@ def _remember_when(begun: _Begun, plan: Plan) -> None:
         Cluster.objects.filter(pk=1).update(again_at=again_at)
 
 
-def _round_row(begun: _Begun, plan: Plan, applied: AppliedPlan, *, number: int, duration_s: float) -> Round:
+def _round_row(
+    begun: _Begun, plan: Plan, applied: AppliedPlan, ready: _Ready, *, number: int, duration_s: float
+) -> Round:
     return Round(
         number=number,
         num_running=len(plan.kept | plan.resized) + len(applied.launched) + len(applied.continued),
@@ -215,11 +230,11 @@ def _round_row(begun: _Begun, plan: Plan, applied: AppliedPlan, *, number: int, 
         num_gpus_granted=int(plan.grants.num_gpus.sum()),
         plan_hash=plan.plan_hash,
         decisions=shortened(decisions_of(begun.live, plan, applied), round_number=number),
-        **_row_start(begun, duration_s=duration_s),
+        **_row_start(begun, snapshot_hash=ready.snapshot_hash, duration_s=duration_s),
     )
 
 
-def _row_start(begun: _Begun, *, duration_s: float) -> dict[str, object]:
+def _row_start(begun: _Begun, *, snapshot_hash: str, duration_s: float) -> dict[str, object]:
     cluster = begun.cluster
     return {
         "epoch": begun.live.epoch,
@@ -232,13 +247,14 @@ def _row_start(begun: _Begun, *, duration_s: float) -> dict[str, object]:
         "mechanism": cluster.mechanism,
         "num_jobs": len(begun.live.tables.jobs),
         "num_gpus": int(begun.live.tables.servers.num_gpus.sum()),
-        "snapshot_hash": begun.live.digest(),
+        "snapshot_hash": snapshot_hash,
     }
 
 
 def _refused(begun: _Begun, error: PlanInvariantError, ports: Ports) -> Round:
     """Record a plan that broke an invariant as a round with an error; nothing of it is applied."""
-    log.error("plan_refused", extra={"error": str(error), "snapshot": begun.live.digest()})
+    digest = begun.live.digest()
+    log.error("plan_refused", extra={"error": str(error), "snapshot": digest})
     with transaction.atomic():
         number = round_claim(begun.live, at=ports.clock.now())
         round_ = Round(
@@ -250,7 +266,7 @@ def _refused(begun: _Begun, error: PlanInvariantError, ports: Ports) -> Round:
             num_gpus_granted=0,
             plan_hash="",
             error=str(error)[:300],
-            **_row_start(begun, duration_s=ports.clock.mono_s() - begun.mono_s),
+            **_row_start(begun, snapshot_hash=digest, duration_s=ports.clock.mono_s() - begun.mono_s),
         )
         round_.save(force_insert=True)
         Event.objects.create(
