@@ -1,4 +1,7 @@
-"""Runs the engine in threads of every Celery worker that consumes the queue ``scheduler``."""
+"""Runs the engine in threads of every Celery worker that consumes the queue ``scheduler``.
+
+What jobs wrote is read by a thread of its own: a disk that is slow or away delays neither reports nor frames.
+"""
 
 import threading
 from collections.abc import Sequence
@@ -6,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from scheduler.live.engine import Engine
+from scheduler.live.observed.written_losses import losses_read
 from scheduler.notify import use_bell
 from scheduler.ports import Bell, Ports, live_bell, live_ports
 from scheduler.worker_step import RepeatingThreads, WorkerStep
@@ -16,6 +20,9 @@ SERVERS_READ_EVERY_S = 1.0
 # To ask the broker for the reports of 1,000 servers takes 14 ms of a core if one has reported, 23 ms if all have.
 # So the more servers there are, the longer reports gather.
 GATHER_S_A_SERVER = 0.00025
+# Files of jobs: so long at a time, then a rest of so many times as long, which leaves the process to the engine.
+FILES_S, FILES_REST = 0.5, 4.0
+FILES_IDLE_S = 1.0
 
 
 class EngineBell:
@@ -39,20 +46,21 @@ class EngineBell:
 
 
 class EngineStep(WorkerStep):
-    """Starts the engine with the worker of the queue ``scheduler``: one thread takes reports, one sends frames."""
+    """Starts the engine with the worker of the queue ``scheduler``: threads for reports, frames and files of jobs."""
 
     queue = "scheduler"
 
     def begin(self, threads: RepeatingThreads) -> None:
-        """Start both threads."""
+        """Start the threads."""
         ports = live_ports()
         engine = Engine(ports)
         use_bell(EngineBell(engine, live_bell()))
         threads.start("engine", partial(_receive, engine, ports, threads.stopping))
         threads.start("engine-frames", partial(_send_frames, engine, ports, threads.stopping))
+        threads.start("engine-files", partial(_read_losses, ports, threads.stopping))
 
     def stop(self, worker: Any) -> None:
-        """Stop both threads; later changes reach live frames through the broker again."""
+        """Stop them; later changes reach live frames through the broker again."""
         super().stop(worker)
         use_bell(None)
 
@@ -75,3 +83,11 @@ def _send_frames(engine: Engine, ports: Ports, stopping: threading.Event) -> Non
         engine.frames.changed.wait(FRAMES_IDLE_S)
     else:
         stopping.wait(rest_s)
+
+
+def _read_losses(ports: Ports, stopping: threading.Event) -> None:
+    """Read the losses that jobs wrote into their files, then rest."""
+    began_s = ports.clock.mono_s()
+    until_s = began_s + FILES_S
+    losses_read(at=ports.clock.now(), go_on=lambda: ports.clock.mono_s() < until_s and not stopping.is_set())
+    stopping.wait(max(FILES_IDLE_S, FILES_REST * (ports.clock.mono_s() - began_s)))

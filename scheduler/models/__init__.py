@@ -6,7 +6,7 @@ from scheduler.models.code import CodeBlob, CodeFolder, CodeGit, CodeSent
 from scheduler.models.event import Event, IdempotencyKey, JobDay, Sample, UsageHour
 from scheduler.models.experiment import Configuration, Experiment
 from scheduler.models.gang import Gang, GangMember
-from scheduler.models.job import Attempt, Job, Lease, LeaseGpu
+from scheduler.models.job import Attempt, Job, Lease, LeaseGpu, WrittenLoss
 from scheduler.models.profile import Measurement, Profile
 from scheduler.models.queue import Membership, Queue, QueueBudget, QuotaRequest
 from scheduler.models.round import Round, Trial
@@ -64,4 +64,5 @@ __all__ = [
     "UsageHour",
     "WallLink",
     "Webhook",
+    "WrittenLoss",
 ]

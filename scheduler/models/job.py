@@ -151,6 +151,30 @@ class Job(models.Model):
         return f"J-{self.number} {self.name}"
 
 
+class WrittenLoss(models.Model):
+    """The loss in the files of a job that reported none, as ``live/observed/written_losses.py`` last read it."""
+
+    job = models.OneToOneField(Job, primary_key=True, on_delete=models.CASCADE, related_name="written_loss")
+    source = models.CharField(max_length=300, default="", blank=True)  # ``loss in metrics.csv``; empty without one
+    curve = models.JSONField(default=list)  # [[step, loss], ...], thinned, the newest last
+    step = models.PositiveBigIntegerField(null=True)  # both of the newest point; null without one
+    loss = models.FloatField(null=True)
+    read_at = models.DateTimeField()
+    is_whole = models.BooleanField(default=False)  # all was read that there was then
+    is_final = models.BooleanField(default=False)  # and the job had ended
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(loss__isnull=True, step__isnull=True) | Q(loss__isnull=False, step__isnull=False),
+                name="written_loss_has_its_step",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"loss of {self.job_id}"
+
+
 class AttemptState(models.TextChoices):
     LAUNCHING = "launching", "launching"  # leases are open, the agent has not reported it
     RUNNING = "running", "running"  # the agent reported its process

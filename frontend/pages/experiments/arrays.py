@@ -124,7 +124,7 @@ def _is_over(row: ArrayDetail) -> bool:
 
 
 def _act(request: HttpRequest, array: str) -> HttpResponseBase:
-    before = array_detail(request.user, array_jobs(request.user, array), reads_files=False)
+    before = array_detail(request.user, array_jobs(request.user, array))
     ports = live_ports()
     try:
         if request.POST.get("do") == "retry":

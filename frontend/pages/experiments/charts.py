@@ -8,6 +8,7 @@ from frontend.components.charts import Chart, Json, LegendEntry, layout, line, p
 from frontend.components.formats import counted, number, significant
 from frontend.pages.experiments.words import best_of, is_given_up, loss_of, may_report, value_text, values_words
 from scheduler.core.spec.search_space import Parameter, read_space
+from scheduler.selectors.files.losses import HOW
 from scheduler.selectors.jobs.experiment_rows import ConfigurationRow, ExperimentDetail
 
 _MOST_CURVES = 80
@@ -56,9 +57,7 @@ def curves_chart(experiment: ExperimentDetail) -> Chart:
         }
         if shown
         else None,
-        empty="Losses appear here once jobs report them."
-        if yet
-        else "Curves are drawn of what jobs report as they run.",
+        empty=f"Losses appear here once a job {HOW}." if yet else "No job reported its loss or wrote it into a file.",
         legend=_legend() if target is not None else _legend()[:2],
         table_head=("Configuration", "Steps", "Loss", "Least"),
         table_rows=[

@@ -34,24 +34,21 @@ class LossesWords:
 
 
 def losses_words(
-    rows: Sequence[ConfigurationRow] | Sequence[ArrayJobRow], *, unread: int, is_over: bool, is_search: bool = False
+    rows: Sequence[ConfigurationRow] | Sequence[ArrayJobRow], *, unread: int, is_over: bool
 ) -> LossesWords:
     """Return the words for the jobs of a sweep.
 
     Args:
         unread: Of so many jobs the files are not all read.
         is_over: Whether no job of it can report any more.
-        is_search: Whether it has a target, which only reports reach.
     """
     told = sum(one["loss"] is not None for one in rows)
     sources = sorted({one["loss_source"] for one in rows if one["loss_source"]})
     read = sum(bool(one["loss_source"]) for one in rows)
     whose = "the job's files" if read == 1 else "the jobs' files"
     parts = [f"{counted(read, 'loss', 'losses')} read from {whose}: {_few(sources)}."] if read else []
-    if read and is_search:
-        parts.append("The target is reached by what jobs report alone.")
     if unread:
-        parts.append(f"The files of {counted(unread, 'job')} are not all read yet: reload to read on.")
+        parts.append(f"The files of {counted(unread, 'job')} are not all read yet.")
     yet = "" if is_over else " yet"
     return LossesWords(
         count=f"{number(told)} with a loss" if told else f"none with a loss{yet}",

@@ -141,9 +141,7 @@ def experiment_page(request: HttpRequest, experiment: str) -> HttpResponseBase:
             for one in shown.rows
         ],
         "heads": shown.heads,
-        "losses": losses_words(
-            row["members"], unread=row["unread"], is_over=not may_report(row), is_search=row["target_loss"] is not None
-        ),
+        "losses": losses_words(row["members"], unread=row["unread"], is_over=not may_report(row)),
         "is_search": row["target_loss"] is not None,
         "charts": [curves_chart(row), parallel_chart(row)],
         "is_running": found.state == ExperimentState.RUNNING,

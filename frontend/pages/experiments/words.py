@@ -68,7 +68,7 @@ def goal(experiment: ExperimentDetail) -> str:
         return f"{ends[state]}. {tried} submitted"
     target = significant(experiment["target_loss"])
     ends = {
-        "running": f"It goes on until one reports a loss of {target} or less. {tried} submitted",
+        "running": f"It goes on until one has a loss of {target} or less. {tried} submitted",
         "found": f"The target was {target}. {tried} submitted",
         "exhausted": f"None reached the target of {target}. {tried} submitted",
         "cancelled": f"It was cancelled. The target was {target}. {tried} submitted",
@@ -88,7 +88,7 @@ def verdict_of(one: ConfigurationRow, experiment: ExperimentDetail) -> SearchVer
     target = significant(experiment["target_loss"])
     chance = f"{percent(one['chance'])} chance to reach {target}" if one["chance"] is not None else ""
     heads = f"Heads for {significant(one['heading_for'])}, {chance}." if chance else ""
-    if one["loss"] is not None and not one["loss_source"] and one["loss"] <= experiment["target_loss"]:
+    if one["loss"] is not None and one["loss"] <= experiment["target_loss"]:
         return SearchVerdict(
             word="Reached the target", tone="ok", icon="check", why=f"Loss {significant(one['loss'])}."
         )

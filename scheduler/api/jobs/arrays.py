@@ -72,7 +72,7 @@ class _ArrayAction(ApiView):
 
         def make() -> tuple[int, Any, str]:
             jobs = service(actor=request.user, key=array, at=live_ports().clock.now())
-            return 200, array_detail(request.user, jobs, reads_files=False), ""
+            return 200, array_detail(request.user, jobs), ""
 
         return once(request, None, make)
 

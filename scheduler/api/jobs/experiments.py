@@ -82,7 +82,7 @@ class ExperimentBody(Body):
     target_loss = serializers.FloatField(
         default=None,
         allow_null=True,
-        help_text="It ends when one configuration reports no more than this; null: all run to their end.",
+        help_text="It ends when the loss of one configuration is no more than this; null: all run to their end.",
     )
 
 
@@ -165,7 +165,7 @@ class Experiments(ApiView):
         def make() -> tuple[int, Any, str]:
             ports = live_ports()
             made = experiment_submit(actor=request.user, data=data, at=ports.clock.now(), ids=ports.ids)
-            return 201, experiment_detail(made, reads_files=False), f"/api/v1/experiments/{made.pk}"
+            return 201, experiment_detail(made), f"/api/v1/experiments/{made.pk}"
 
         return once(request, data, make)
 
@@ -199,6 +199,6 @@ class ExperimentCancel(ApiView):
         def make() -> tuple[int, Any, str]:
             found = require_experiment(request.user, experiment)
             done = experiment_cancel(actor=request.user, experiment=found, at=live_ports().clock.now())
-            return 200, experiment_detail(done, reads_files=False), ""
+            return 200, experiment_detail(done), ""
 
         return once(request, None, make)

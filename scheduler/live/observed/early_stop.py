@@ -14,9 +14,8 @@ from scheduler.core.operations.time_left import time_left_s
 from scheduler.live.servers.lost import attempt_ask
 from scheduler.live.steps import for_each
 from scheduler.models import Attempt, Job
-from scheduler.models.event import SampleScope
 from scheduler.models.job import AttemptKind
-from scheduler.selectors.samples import series_thinned
+from scheduler.selectors.files.losses import losses_so_far
 
 EVERY_S = 10.0
 
@@ -31,12 +30,12 @@ def early_check(tell: Callable[[set[str]], None], *, at: datetime) -> None:
 
 def _ask_if_settled(attempt: Attempt, *, at: datetime) -> set[str]:
     job = attempt.job
-    series = series_thinned(scope=SampleScope.JOB, scope_id=job.pk, names=("step", "loss"), since=None)
-    known = [pair for pair in zip(series["step"], series["loss"], strict=True) if None not in pair]
+    known = losses_so_far(job)
     if not is_settled([step for step, _ in known], [loss for _, loss in known]):
         return set()
     saved_gpu_s = _saved_gpu_s(job, attempt.num_gpus)
-    data = {"step": job.step or 0} | ({} if saved_gpu_s is None else {"saved_gpu_s": round(saved_gpu_s, 1)})
+    step = int(known[-1][0]) if job.step is None else job.step
+    data = {"step": step} | ({} if saved_gpu_s is None else {"saved_gpu_s": round(saved_gpu_s, 1)})
     told = attempt_ask(attempt.pk, rule=EndCause.EARLY_STOPPED, at=at, data=data)
     if told:
         Job.objects.filter(pk=job.pk).update(saved_gpu_s=saved_gpu_s)

@@ -1,11 +1,11 @@
 """Steers running experiments between rounds: early feedback, more weight for the promising, an end for the poor.
 
-``core/operations/multijob.py`` rates each configuration by the losses that its job reported; here the rating becomes
-weights in the round robin and cancels.
+``core/operations/multijob.py`` rates each configuration by the losses of its job, reported or read from its files
+(``written_losses.py``); here the rating becomes weights in the round robin and cancels.
 """
 
 import logging
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import transaction
 
@@ -17,6 +17,7 @@ from scheduler.live.steps import for_each
 from scheduler.models import Configuration, Experiment, Gpu, Job
 from scheduler.models.experiment import ExperimentState
 from scheduler.models.server import ServerState
+from scheduler.selectors.files.losses import JobLoss, losses_of, losses_so_far
 from scheduler.services.jobs.experiments import configuration_end, configurations_add, experiment_end
 from scheduler.services.jobs.state import job_event
 
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 # Points of a curve before the first look; the fit needs as many.
 POINTS = 5
 CURVE_MOST = 400
+# A search in vain ends when the files of all its jobs are read, or so long after its last job.
+READ_WITHIN = timedelta(minutes=1)
 # Nothing is known of a configuration before its first look: neither promising nor poor.
 UNKNOWN_CHANCE = 0.5
 
@@ -49,52 +52,65 @@ def _step(experiment: Experiment, *, at: datetime) -> int:
     """Evaluate one experiment; return how many configurations more it is to try now."""
     rows = experiment.configurations.select_related("job").defer("job__spec").order_by("number")
     every = list(rows)
+    losses = losses_of(one.job for one in every)
+    known = losses.by_job
     for one in every:
-        _note(experiment, one)
+        _note(experiment, one, known[one.job_id])
     target = experiment.target_loss
-    if target is not None and any(one.job.loss is not None and one.job.loss <= target for one in every):
+    if target is not None and any(loss.value is not None and loss.value <= target for loss in known.values()):
         experiment_end(experiment, state=ExperimentState.FOUND, at=at)
         return 0
     slots = max(1, Gpu.objects.filter(healthy=True, server__state=ServerState.UP).count())
     live = [one for one in every if one.job.state not in TERMINAL and one.job.wanted != "cancel"]
-    due = [one for one in live if _is_due(experiment, one)]
+    due = {one: step for one in live if (step := _step_due(experiment, one, known[one.job_id])) is not None}
     if due:
         _look(experiment, live, due, slots=slots, at=at)
     if len(every) < experiment.size:
         # Of TPE at most one unevaluated configuration per GPU, so that later ones learn from earlier ones.
         learns = experiment.sampler == "tpe"
         return slots - sum(one.looked_step == 0 for one in live) if learns else experiment.size
-    if not live and all(one.job.state in TERMINAL for one in every):
-        state = ExperimentState.DONE if target is None else ExperimentState.EXHAUSTED
-        experiment_end(experiment, state=state, at=at)
+    ends = [one.job.ended_at for one in every if one.job.state in TERMINAL and one.job.ended_at is not None]
+    if live or len(ends) < len(every):
+        return 0
+    if target is None:
+        experiment_end(experiment, state=ExperimentState.DONE, at=at)
+    elif not losses.unread or at - max(ends) > READ_WITHIN:
+        experiment_end(experiment, state=ExperimentState.EXHAUSTED, at=at)
     return 0
 
 
-def _note(experiment: Experiment, one: Configuration) -> None:
-    """Add the newest loss to the curve, where the next point is due."""
+def _note(experiment: Experiment, one: Configuration, known: JobLoss) -> None:
+    """Add the newest loss to the curve, where the next point is due; of a file also those that are new before it."""
     spacing = (experiment.feedback_steps or 1) / POINTS
-    step, loss = one.job.step, one.job.loss
-    if step is None or loss is None or len(one.curve) >= CURVE_MOST:
+    step, loss, before = known.step, known.value, len(one.curve)
+    if step is None or loss is None or step < _next_step(one, spacing):
         return
-    if step >= (one.curve[-1][0] if one.curve else 0) + spacing:
-        one.curve.append([step, loss])
+    for point in losses_so_far(one.job) if known.source else [(step, loss)]:
+        if point[0] >= _next_step(one, spacing) and len(one.curve) < CURVE_MOST:
+            one.curve.append([*point])
+    if len(one.curve) > before:
         one.save(update_fields=["curve"])
 
 
-def _is_due(experiment: Experiment, one: Configuration) -> bool:
+def _next_step(one: Configuration, spacing: float) -> float:
+    return float(one.curve[-1][0] if one.curve else 0) + spacing
+
+
+def _step_due(experiment: Experiment, one: Configuration, known: JobLoss) -> int | None:
+    """Return the step of a configuration at which it is to be looked at now; None where that is not due."""
     if experiment.feedback_steps is None or experiment.total_steps is None:
-        return False  # all run to their end
+        return None  # all run to their end
     looks = feedback_times_s(float(experiment.feedback_steps), float(experiment.total_steps))
-    later = [at for at in looks if at > one.looked_step]
-    return bool(later) and len(one.curve) >= POINTS and (one.job.step or 0) >= later[0]
+    later, step = [at for at in looks if at > one.looked_step], known.step or 0
+    return step if later and len(one.curve) >= POINTS and step >= later[0] else None
 
 
 def _look(
-    experiment: Experiment, live: list[Configuration], due: list[Configuration], *, slots: int, at: datetime
+    experiment: Experiment, live: list[Configuration], due: dict[Configuration, int], *, slots: int, at: datetime
 ) -> None:
     """Predict the end of the configurations that are due, and share the GPUs anew among all live ones."""
-    for one in due:
-        _predict(experiment, one)
+    for one, step in due.items():
+        _predict(experiment, one, step)
     chances = [UNKNOWN_CHANCE if one.chance is None else one.chance for one in live]
     ranking = rank(chances, slots=slots)
     # Equal shares until all have had their first look.
@@ -111,14 +127,14 @@ def _look(
             configuration_end(one.job, experiment, at=at)
 
 
-def _predict(experiment: Experiment, one: Configuration) -> None:
+def _predict(experiment: Experiment, one: Configuration, at_step: int) -> None:
     steps = [step for step, _ in one.curve]  # as the reports came, so not evenly apart
     assert experiment.total_steps is not None  # only searches look
     assert experiment.target_loss is not None
     fit = fit_curve(steps, [-loss for _, loss in one.curve])  # the fit is of what rises
     assert fit is not None  # there are enough points
     by_step = experiment.total_steps
-    one.looked_step = one.job.step or steps[-1]
+    one.looked_step = at_step
     one.heading_for = -fit.at(by_step)
     one.chance = chance_of_reaching(fit, target=-experiment.target_loss, by_step=by_step)
     one.save(update_fields=["looked_step", "heading_for", "chance"])

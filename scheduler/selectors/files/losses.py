@@ -1,21 +1,18 @@
-"""The loss of a job that reported none: the newest value of the loss that it wrote into files of its own.
+"""The loss of a job: what it reported, else the newest value of the loss that it wrote into files of its own.
 
-What a job reports always comes first. Pages and REST of a sweep ask for many jobs at once: a look takes READ_S at most.
-What an ended job wrote is remembered in the memory of this process, so the next look goes on with the jobs after it.
+What is here for many jobs reads the database alone: ``live/observed/written_losses.py`` reads the files and notes there
+what it finds. Nothing that decides or that many look at waits for a file of a job.
 """
 
 import re
-import threading
-import time
-from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scheduler.core.model.errors import NotFound
 from scheduler.core.model.lifecycle import TERMINAL
-from scheduler.models import Job
-from scheduler.selectors.files.scalars import Curve, Scalars, scalars_of
-from scheduler.selectors.files.survey import job_survey
+from scheduler.models import Job, WrittenLoss
+from scheduler.models.event import SampleScope
+from scheduler.selectors.files.scalars import Curve, Scalars
+from scheduler.selectors.samples import series_thinned
 
 # What a job does so that its loss is known: the end of a sentence.
 HOW = "calls run.report(loss=...), or writes a column loss into metrics.csv"
@@ -26,25 +23,18 @@ NAMES = (
 )
 _HELD_OUT = re.compile(r"(^|[^a-z])(val|valid|validation|eval|test)([^a-z]|$)", re.IGNORECASE)
 _PARTS = re.compile(r"[^a-z0-9]+")
-READ_S = 0.5
-MOST_NAMES = 20_000  # of files looked at for one job, as on its page
-JOBS_KEPT = 10_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileLoss:
-    """The newest loss in a job's files; ``source`` says which column of which file: ``loss in metrics.csv``."""
-
-    value: float
-    source: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLoss:
-    """The loss of a job; ``source`` is empty where it was reported, and where there is none."""
+    """The loss of a job and its step; ``source`` is empty where it was reported, and where there is none.
 
-    value: float | None
-    source: str
+    ``source`` says which column of which file: ``loss in metrics.csv``.
+    """
+
+    value: float | None = None
+    step: int | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +43,6 @@ class JobLosses:
 
     by_job: dict[str, JobLoss]
     unread: int
-
-
-_kept: OrderedDict[str, FileLoss | None] = OrderedDict()
-_lock = threading.Lock()
 
 
 def loss_curve(found: Scalars) -> Curve | None:
@@ -73,42 +59,40 @@ def _rank(curve: Curve) -> tuple[int, bool, float, str] | None:
     return NAMES.index(name), _HELD_OUT.search(curve.run) is not None, -curve.changed_s, curve.run
 
 
-def losses_of(jobs: Iterable[Job], *, reads_files: bool = True) -> JobLosses:
-    """Return the losses of jobs that their caller may see: what each reported, else what it wrote.
-
-    Within a transaction that writes, no file is read: ``reads_files`` is False there.
-    """
-    end_s, unread = time.monotonic() + (READ_S if reads_files else 0.0), 0
+def losses_of(jobs: Iterable[Job]) -> JobLosses:
+    """Return the losses of jobs that their caller may see: what each reported, else what it wrote."""
     by_job: dict[str, JobLoss] = {}
+    silent: list[Job] = []
     for job in jobs:
-        by_job[job.pk] = JobLoss(value=job.loss, source="")
-        if job.loss is not None or job.first_started_at is None or job.directory_removal_at is not None:
-            continue
-        if job.pk not in _kept and time.monotonic() >= end_s:
-            unread += 1
-            continue
-        found, is_all_read = _of_files(job)
-        unread += not is_all_read
-        if found is not None:
-            by_job[job.pk] = JobLoss(value=found.value, source=found.source)
+        by_job[job.pk] = JobLoss(value=job.loss, step=job.step)
+        if job.loss is None and job.first_started_at is not None:
+            silent.append(job)
+    written = WrittenLoss.objects.defer("curve").in_bulk([job.pk for job in silent]) if silent else {}
+    unread = 0
+    for job in silent:
+        found = written.get(job.pk)
+        unread += not _is_read(job, found)
+        if found is not None and found.loss is not None:
+            by_job[job.pk] = JobLoss(value=found.loss, step=found.step, source=found.source)
     return JobLosses(by_job=by_job, unread=unread)
 
 
-def _of_files(job: Job) -> tuple[FileLoss | None, bool]:
-    """Return the loss in a job's files as far as they are read, and whether that is all there is."""
-    with _lock:
-        if job.pk in _kept:
-            _kept.move_to_end(job.pk)
-            return _kept[job.pk], True
-    try:
-        scalars = scalars_of(job, job_survey(job, most=MOST_NAMES))
-    except NotFound:
-        return None, True
-    curve = loss_curve(scalars)
-    found = None if curve is None else FileLoss(value=curve.last[1], source=curve.source)
-    if scalars.is_whole and job.state in TERMINAL:
-        with _lock:
-            _kept[job.pk] = found
-            while len(_kept) > JOBS_KEPT:
-                _kept.popitem(last=False)
-    return found, scalars.is_whole
+def _is_read(job: Job, found: WrittenLoss | None) -> bool:
+    """Return whether no other loss can be in its files than the one that was found."""
+    if job.directory_removal_at is not None:
+        return True
+    return found is not None and (found.is_final if job.state in TERMINAL else found.is_whole)
+
+
+def curves_written(jobs: Sequence[Job]) -> dict[str, list[list[float]]]:
+    """Return steps and losses that each of these jobs wrote, by its id."""
+    found = WrittenLoss.objects.in_bulk([job.pk for job in jobs]) if jobs else {}
+    return {pk: row.curve for pk, row in found.items()}
+
+
+def losses_so_far(job: Job) -> list[tuple[float, float]]:
+    """Return steps and losses of a job, oldest first: what it reported, else what it wrote. Both are thinned."""
+    if job.loss is None:
+        return [(step, loss) for step, loss in curves_written([job]).get(job.pk, [])]
+    series = series_thinned(scope=SampleScope.JOB, scope_id=job.pk, names=("step", "loss"), since=None)
+    return [pair for pair in zip(series["step"], series["loss"], strict=True) if None not in pair]

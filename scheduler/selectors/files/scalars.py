@@ -1,8 +1,7 @@
 """Scalars that jobs wrote by TensorBoard, Lightning and the like: found by name, read on where the last look ended.
 
 A look takes so much time and so many bytes at most, whatever a job has written; the next one goes on from there. What
-was read is kept in the memory of this process, a bounded number of files in bounded memory each, and forgotten when the
-file is another.
+was read is kept in the memory of this process, up to so many files and points, and forgotten when the file is another.
 """
 
 import os
@@ -28,7 +27,7 @@ MOST_FILES = 24
 LOOK_BYTES = 16 * 1024 * 1024
 LOOK_S = 0.4
 PIECE_BYTES = 512 * 1024
-FILES_KEPT = 64
+FILES_KEPT, POINTS_KEPT = 500, 3_000_000
 
 
 @dataclass(slots=True)
@@ -196,10 +195,14 @@ def _known(job: Job, seen: Seen, about: os.stat_result) -> _File:
         lines = Lines(is_csv=name.lower().endswith(".csv"))
         state = _kept[key] = _File(is_events=EVENTS.search(name) is not None, lines=lines, inode=about.st_ino)
     _kept.move_to_end(key)
-    while len(_kept) > FILES_KEPT:
+    while len(_kept) > 1 and (len(_kept) > FILES_KEPT or _points_kept() > POINTS_KEPT):
         _kept.popitem(last=False)
     state.size, state.is_final = about.st_size, job.state in TERMINAL
     return state
+
+
+def _points_kept() -> int:
+    return sum(len(series.steps) for state in _kept.values() for series in state.tags.by_name.values())
 
 
 def _take_events(data: bytes, state: _File) -> bool:

@@ -1,6 +1,8 @@
 """Walks the tree of a job's files, below descriptors and within limits; what is beyond them is said, not looked at."""
 
+import math
 import os
+import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -137,11 +139,11 @@ class Survey:
         return max(self.files, key=lambda seen: seen.changed_s, default=None)
 
 
-def survey(files: JobFiles, *, most: int) -> Survey:
-    """Count the files of a job, looking at ``most`` names at most."""
-    found = Survey()
+def survey(files: JobFiles, *, most: int, most_s: float = math.inf) -> Survey:
+    """Count the files of a job, looking at ``most`` names at most, and for so many seconds."""
+    found, end_s = Survey(), time.monotonic() + most_s
     for number, one in enumerate(walk(files)):
-        if number >= most:
+        if number >= most or time.monotonic() > end_s:
             found.is_whole = False
             break
         if one.kind == "folder":
@@ -156,7 +158,7 @@ def survey(files: JobFiles, *, most: int) -> Survey:
     return found
 
 
-def job_survey(job: Job, *, most: int) -> Survey:
+def job_survey(job: Job, *, most: int, most_s: float = math.inf) -> Survey:
     """Count the files of a job by its directory. Raises NotFound, with why there are none."""
     with job_files(job) as files:
-        return survey(files, most=most)
+        return survey(files, most=most, most_s=most_s)

@@ -42,7 +42,8 @@ class ExperimentRow(TypedDict):
     configurations: int
     submitted: Annotated[int, "Configurations submitted so far."]
     target_loss: Annotated[float | None, "null: all configurations run to their end."]
-    best_loss: Annotated[float | None, "Of those that jobs reported; one experiment alone counts those in files too."]
+    best_loss: Annotated[float | None, "The least of its jobs, reported or in their files."]
+    best_loss_is_written: Annotated[bool, "Whether it was read from the files of a job that reported none."]
     created_at: datetime
     ended_at: datetime | None
 
@@ -55,5 +56,5 @@ class ExperimentDetail(ExperimentRow):
     total_steps: int | None
     feedback_steps: int | None
     gpu_hours: Annotated[float, "Of all its jobs, leases that have ended."]
-    unread: Annotated[int, "Jobs whose files are not all read for a loss: ask again."]
+    unread: Annotated[int, "Jobs whose files are not all read for a loss yet."]
     members: list[ConfigurationRow]

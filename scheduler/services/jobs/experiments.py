@@ -9,11 +9,12 @@ from django.db import transaction
 
 from agents.protocol.ports import Ids
 from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, SchedulerError, SpecInvalid
-from scheduler.core.model.lifecycle import TERMINAL
+from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.core.spec.search_space import Parameter, filled, read_space, unused
 from scheduler.core.spec.value_list import Value
 from scheduler.models import Configuration, Experiment, Job
 from scheduler.models.experiment import ExperimentState
+from scheduler.selectors.files.losses import losses_of
 from scheduler.selectors.jobs.experiments import may_end
 from scheduler.selectors.visibility import Actor
 from scheduler.services.cluster.settings import cluster_row
@@ -158,10 +159,12 @@ def _search_errors(data: Mapping[str, Any]) -> list[FieldError]:
 @transaction.atomic
 def configurations_add(experiment: Experiment, *, count: int, at: datetime, ids: Ids) -> None:
     """Submit the next configurations, at most CHUNK of them, and up to the experiment's size."""
-    known = list(experiment.configurations.order_by("number").values_list("values", "heading_for"))
-    count = min(count, CHUNK, experiment.size - len(known))
+    rows = list(experiment.configurations.select_related("job").defer("job__spec").order_by("number"))
+    count = min(count, CHUNK, experiment.size - len(rows))
     if count <= 0:
         return
+    ends = losses_of(one.job for one in rows if one.heading_for is None and one.job.state == JobState.COMPLETED).by_job
+    known = [(one.values, ends[one.job_id].value if one.job_id in ends else one.heading_for) for one in rows]
     space = read_space(experiment.space)
     chosen = suggest(space, known, sampler=experiment.sampler, seed=experiment.seed, count=count)
     numbered = list(enumerate(chosen, start=len(known) + 1))

@@ -1,18 +1,24 @@
-"""The loss of jobs that report none: which column of which file it is, and within which bounds files are read."""
+"""The loss of jobs that report none: which column of which file it is, and that each job's files are read in turn."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Job
-from scheduler.selectors.files import losses, scalars
-from scheduler.selectors.files.losses import JobLoss, losses_of
-from tests.support.rows.factories import AT, ulid_make
+from scheduler.live.observed import written_losses
+from scheduler.live.observed.written_losses import losses_read
+from scheduler.models import Job, Queue, Server
+from scheduler.selectors.files import scalars
+from scheduler.selectors.files.losses import JobLoss, losses_of, losses_so_far
+from tests.support.rows.experiments import experiment_make
+from tests.support.rows.factories import AT, job_make, queue_make, server_make, user_make
 from tests.support.rows.files import file_write
 
-NONE = JobLoss(value=None, source="")
+pytestmark = pytest.mark.django_db
+NONE = JobLoss()
+LATER = AT + timedelta(minutes=1)
 
 
 @pytest.fixture(autouse=True)
@@ -20,19 +26,25 @@ def _patient(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> 
     """However slow this machine is, a look reads to the end."""
     settings.SHARED_DIR = tmp_path / "shared"
     monkeypatch.setattr(scalars, "LOOK_S", 1e9)
-    monkeypatch.setattr(losses, "READ_S", 1e9)
+    monkeypatch.setattr(written_losses, "NAMES_S", 1e9)
+
+
+def place() -> tuple[Queue, Server]:
+    """Return a queue, and a server with room for all jobs of a test."""
+    return queue_make(), server_make(gpus=64)
 
 
 def job_with(*, state: JobState = JobState.COMPLETED, loss: float | None = None, **written: bytes) -> Job:
     """Return a job that has begun and wrote these tables, by folder."""
-    job = Job(id=ulid_make(), first_started_at=AT, state=state, loss=loss)
+    job = job_make(state=state, loss=loss)
     for folder, content in written.items():
         file_write(job, f"{folder}/metrics.csv", content)
     return job
 
 
 def loss_of(job: Job) -> JobLoss:
-    """Return what a sweep shows of a job."""
+    """Return the loss of a job when its files are read."""
+    losses_read(at=LATER)
     return losses_of([job]).by_job[job.pk]
 
 
@@ -40,8 +52,8 @@ def test_a_reported_loss_comes_before_that_of_a_file() -> None:
     """And one that was not reported says where it stands."""
     table = b"step,loss\n1,4.0\n2,0.5\n"
 
-    assert loss_of(job_with(loss=3.0, out=table)) == JobLoss(value=3.0, source="")
-    assert loss_of(job_with(out=table)) == JobLoss(value=0.5, source="loss in out/metrics.csv")
+    assert loss_of(job_with(loss=3.0, out=table)) == JobLoss(value=3.0)
+    assert loss_of(job_with(out=table)) == JobLoss(value=0.5, step=2, source="loss in out/metrics.csv")
 
 
 @pytest.mark.parametrize(
@@ -58,41 +70,110 @@ def test_the_loss_of_training_is_the_loss(head: bytes, column: str | None) -> No
     values = dict(zip(head.decode().split(","), (1.0, 2.0, 3.0), strict=True))
     found = loss_of(job_with(out=head + b"\n1,2,3\n"))
 
-    assert found == (NONE if column is None else JobLoss(value=values[column], source=f"{column} in out/metrics.csv"))
+    source = f"{column} in out/metrics.csv"
+    assert found == (NONE if column is None else JobLoss(value=values[column], step=0, source=source))
 
 
 def test_runs_of_held_out_data_come_last() -> None:
     """As some trainers give the same name to both."""
     job = job_with(validation=b"epoch,epoch_loss\n1,9.0\n", train=b"epoch,epoch_loss\n1,2.0\n")
 
-    assert loss_of(job) == JobLoss(value=2.0, source="epoch_loss in train/metrics.csv")
+    assert loss_of(job) == JobLoss(value=2.0, step=1, source="epoch_loss in train/metrics.csv")
 
 
 def test_a_job_without_files_has_no_loss() -> None:
-    """Before its start, when they are removed, when it wrote none."""
-    removed = job_with(out=b"loss\n1\n")
-    removed.directory_removal_at = AT
+    """Before its start, when its directory went before a look, when it wrote none; nothing is left to read."""
+    jobs = [job_make(), job_with(out=b"loss\n1\n"), job_with()]
+    Job.objects.filter(pk=jobs[1].pk).update(directory_removal_at=AT)
+    jobs[1].refresh_from_db()
+    losses_read(at=LATER)
+    found = losses_of(jobs)
 
-    assert loss_of(Job(id=ulid_make())) == NONE
-    assert loss_of(removed) == NONE
-    assert loss_of(job_with()) == NONE
+    assert ([*found.by_job.values()], found.unread) == ([NONE] * 3, 0)
 
 
-def test_running_jobs_are_read_anew_and_ended_ones_are_remembered() -> None:
-    """What a job that has ended wrote stays as it is."""
+def test_a_loss_outlives_the_files_it_was_read_from() -> None:
+    """A sweep stays ranked when directories are removed."""
+    job = job_with(out=b"loss\n4\n")
+    losses_read(at=LATER)
+    Job.objects.update(directory_removal_at=LATER)
+    job.refresh_from_db()
+    found = losses_of([job])
+
+    assert (found.by_job[job.pk].value, found.unread) == (4.0, 0)
+
+
+def test_running_jobs_are_read_anew_and_ended_ones_to_their_end() -> None:
+    """What a job that has ended wrote stays as it is; until it is read, a page says so."""
     running, ended = job_with(state=JobState.RUNNING, out=b"loss\n4\n"), job_with(out=b"loss\n4\n")
-    losses_of([running, ended])
+
+    assert losses_of([running, ended]).unread == 2
+    losses_read(at=LATER)
     for job in (running, ended):
         file_write(job, "out/metrics.csv", b"loss\n4\n2\n")
+    losses_read(at=LATER + written_losses.AGAIN_AFTER)
+    found = losses_of([running, ended])
+    assert ([one.value for one in found.by_job.values()], found.unread) == ([2.0, 4.0], 0)
 
-    assert (loss_of(running).value, loss_of(ended).value) == (2.0, 4.0)
+
+def test_every_running_job_is_read_however_little_time_there_is() -> None:
+    """One job a look, which is all that a busy machine leaves: they come in turn, and what decides comes first."""
+    queue, server = place()
+    owner = user_make()
+    jobs = [job_make(queue, owner=owner, server=server, state=JobState.RUNNING) for _ in range(5)]
+    for number, job in enumerate(jobs):
+        file_write(job, "metrics.csv", b"loss\n%d\n" % number)
+    search = experiment_make(queue, owner)
+    search.configurations.update(job=jobs[4])
+    known = []
+    for second in range(5):
+        assert losses_read(at=AT + timedelta(seconds=20 + second), go_on=lambda: False) == 1
+        known.append([one.value for one in losses_of(jobs).by_job.values() if one.value is not None])
+
+    assert known == [[4], [0, 4], [0, 1, 4], [0, 1, 2, 4], [0, 1, 2, 3, 4]]
 
 
-def test_a_look_that_takes_too_long_says_what_it_left() -> None:
-    """And reads no file where a transaction waits for it; what is known already is told."""
-    first, second = job_with(out=b"loss\n4\n"), job_with(out=b"loss\n2\n")
-    losses_of([first])
-    found = losses_of([first, second], reads_files=False)
+def test_a_look_is_bounded_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of many lines keeps no other from being read; what is known of it so far is told."""
+    monkeypatch.setattr(scalars, "LOOK_BYTES", 1)
+    monkeypatch.setattr(scalars, "PIECE_BYTES", 1_000)
+    large = job_with(state=JobState.RUNNING, out=b"loss\n" + b"5.0\n" * 600)
+    small = job_with(state=JobState.RUNNING, out=b"loss\n4\n")
+    losses_read(at=LATER)
+    first = losses_of([large, small])
+    for look in range(1, 5):
+        losses_read(at=LATER + look * written_losses.AGAIN_AFTER)
 
-    assert (found.by_job[first.pk].value, found.by_job[second.pk].value, found.unread) == (4.0, None, 1)
-    assert losses_of([first, second]).unread == 0
+    assert [one.step for one in first.by_job.values()] == [247, 0]
+    assert first.unread == 2  # a look that spent all its bytes does not know whether there are more
+    assert losses_of([large]).by_job[large.pk].step == 599
+
+
+def test_words_of_a_hostile_job_are_kept_as_far_as_they_could_be_reported() -> None:
+    """No number that is none, none beyond what a report may say, no letter that a page or a database cannot take."""
+    lines = [
+        b'{"step": 1, "lo\\u0000ss ": 9}',
+        b'{"step": 1, "loss\\u0000": 1e999}',
+        b'{"step": 2, "loss\\u0000": 1e300}',
+        b'{"step": 1e300, "loss\\u0000": 1}',
+        b'{"step": -5, "loss\\u0000": 1}',
+        b'{"step": 3, "loss\\u0000": 7}',
+        *(b'{"step": %d, "loss\\u0000": 7}' % step for step in range(4, 5_000)),
+        b'{"step": 5000, "loss\\u0000": NaN}',
+    ]
+    job = job_make(state=JobState.RUNNING)
+    file_write(job, f"{'d' * 250}/{'e' * 250}/log.jsonl", b"\n".join(lines) + b"\n")
+    found = loss_of(job)
+
+    assert (found.value, found.step) == (7.0, 4_999)
+    assert found.source.startswith("loss\ufffd in ddd")
+    assert len(found.source) == 300
+    assert len(losses_so_far(job)) <= written_losses.POINTS
+
+
+def test_losses_so_far_are_those_of_the_file_where_none_was_reported() -> None:
+    """Of a run that went back to a checkpoint in the order in which they were written."""
+    job = job_with(out=b"step,loss\n10,4\n20,3\n10,3.5\n20,2\n")
+    losses_read(at=LATER)
+
+    assert losses_so_far(job) == [(10, 4), (20, 3), (10, 3.5), (20, 2)]

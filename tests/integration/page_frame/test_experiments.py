@@ -12,6 +12,7 @@ from django.test import Client
 
 from scheduler import notify
 from scheduler.core.model.lifecycle import JobState
+from scheduler.live.observed.written_losses import losses_read
 from scheduler.models import Configuration, Experiment, Server
 from scheduler.models.queue import Role
 from tests.support.live.ports import MemoryBell
@@ -100,6 +101,7 @@ def test_yet_is_said_while_a_loss_may_still_come(state: str, *, is_over: bool) -
     Configuration.objects.update(
         job=job_make(queue, owner=owner, state=JobState.COMPLETED if is_over else JobState.QUEUED)
     )
+    losses_read(at=AT)
 
     text = signed_in(owner).get(f"/experiments/{experiment.pk}").content.decode()
 
@@ -111,21 +113,27 @@ def test_yet_is_said_while_a_loss_may_still_come(state: str, *, is_over: bool) -
 
 
 def test_losses_of_files_rank_configurations_and_say_where_they_stand(settings: Any, tmp_path: Path) -> None:
-    """Best, order and tiles count them; a target is reached by reports alone."""
+    """Best, order, curve, tiles and target count them, on the page, in the list and by REST."""
     settings.SHARED_DIR = tmp_path / "shared"
     experiment, owner = searched()
     silent = job_make(experiment.queue, owner=owner, state=JobState.RUNNING)
     Configuration.objects.filter(experiment=experiment, number=1).update(job=silent)
     file_write(silent, "metrics.csv", b"step,loss\n1,0.5\n2,0.05\n")
+    losses_read(at=AT)
 
     text = signed_in(owner).get(f"/experiments/{experiment.pk}").content.decode().replace("\u00a0", " ")
     row = signed_in(owner).get(f"/api/v1/experiments/{experiment.pk}").json()
 
     assert "Best so far: a loss of 0.0500 with lr 0.01" in text
     assert "1 loss read from the job's files: loss in metrics.csv." in html.unescape(text)
-    assert "The target is reached by what jobs report alone." in text
-    assert "Reached the target" not in text
+    assert "Reached the target" in text
     assert (row["best_loss"], row["members"][0]["loss_source"]) == (0.05, "loss in metrics.csv")
+    assert row["members"][0]["curve"] == [[1, 0.5], [2, 0.05]]
+    [listed] = signed_in(owner).get("/api/v1/experiments").json()["results"]
+    assert (listed["best_loss"], listed["best_loss_is_written"]) == (0.05, True)
+    shown = signed_in(owner).get("/experiments").content.decode()
+    assert "0.0500 <span" in shown
+    assert ">from files</span>" in shown
 
 
 def test_only_owner_and_leads_may_cancel_and_others_get_no_button() -> None:

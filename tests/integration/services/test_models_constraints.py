@@ -42,6 +42,7 @@ from scheduler.models import (
     SpecTemplate,
     StartEstimate,
     UsageHour,
+    WrittenLoss,
 )
 from scheduler.models.queue import Role
 from tests.support.rows.code import digest_of
@@ -300,6 +301,9 @@ BREAKS: dict[str, Callable[[], None]] = {
     "queue_budget_not_negative": lambda: _update(_budgets(), amount=-1.0),
     "server_name_once_among_the_present": lambda: _copy(server_make(), id="s00000000000", number=999),
     "server_removed_is_lost": lambda: _update(Server.objects.filter(pk=server_make().pk), removed_at=AT),
+    "written_loss_has_its_step": lambda: _update(
+        WrittenLoss.objects.filter(pk=WrittenLoss.objects.create(job=job_make(), read_at=AT).pk), loss=1.0
+    ),
     "usage_hour_once": lambda: _copy(UsageHour.objects.create(hour=AT, queue=queue_make(), user=user_make())),
 }
 

@@ -1,5 +1,6 @@
 """Shaping of series, and the findings that charts of a job state."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -43,6 +44,18 @@ def test_a_falling_loss_is_called_falling_with_its_change() -> None:
 
     assert chart.title.startswith("Loss is still falling, ")
     assert "k steps" in chart.title
+
+
+@pytest.mark.parametrize(
+    ("slope", "title"), [(-3e-4, "Loss ended at 1.20, down "), (1e-4, "Loss ended at 1.93, up "), (0, "Loss was level")]
+)
+def test_the_loss_of_a_job_that_has_ended_does_nothing_any_more(slope: float, title: str) -> None:
+    """What is over is told as such."""
+    steps = list(range(0, 10_000, 100))
+    begin = 4.0 if slope < 0 else 1.0
+    over = replace(scene(), is_over=True)
+
+    assert loss_chart(steps, [begin + slope * step for step in steps], over, empty="").title.startswith(title)
 
 
 def test_a_level_loss_is_called_level() -> None:

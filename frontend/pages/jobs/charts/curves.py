@@ -15,7 +15,7 @@ from scheduler.selectors.files.scalars import Curve
 
 def scene_of(subject: Subject) -> ChartScene:
     """Return what all charts of a job share."""
-    return ChartScene(zone=subject.zone, now=subject.at, gaps=gaps_of(subject))
+    return ChartScene(zone=subject.zone, now=subject.at, gaps=gaps_of(subject), is_over=subject.is_over)
 
 
 def loss_of(subject: Subject) -> Chart:

@@ -35,11 +35,12 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartScene:
-    """What all charts of a job share: the reader's zone, now, and the gaps to mark."""
+    """What all charts of a job share: the reader's zone, now, the gaps to mark, and whether the job has ended."""
 
     zone: tzinfo
     now: datetime
     gaps: tuple[Gap, ...]
+    is_over: bool = False
 
 
 def loss_chart(
@@ -73,7 +74,7 @@ def loss_chart(
     }
     return Chart(
         id="loss",
-        title=_loss_finding(x, smooth),
+        title=_loss_finding(x, smooth, is_over=scene.is_over),
         sub=f"Loss by step{', logarithmic' if log else ''}{f', read from {source}' if source else ''}",
         figure=figure,
         legend=(LegendEntry(label="smoothed", token="accent", kind="line"),),  # noqa: S106  (a colour)
@@ -91,18 +92,20 @@ def _rows(x: Sequence[float], raw: Sequence[float], smooth: Sequence[float]) -> 
     return rows
 
 
-def _loss_finding(x: Sequence[float], smooth: Sequence[float]) -> str:
+def _loss_finding(x: Sequence[float], smooth: Sequence[float], *, is_over: bool) -> str:
     now = significant(smooth[-1])
     begin = max(0, math.floor(len(smooth) * 0.8) - 1)
     before, steps = smooth[begin], x[-1] - x[begin]
     if len(smooth) < 8 or steps <= 0 or before == 0:
-        return f"Loss is {now} at step {number(x[-1])}"
+        return f"Loss {'was' if is_over else 'is'} {now} at step {number(x[-1])}"
     change = (smooth[-1] - before) / abs(before)
     span = f"in the last {steps_words(steps)} steps"
     if abs(change) < FLAT_FRAC:
-        return f"Loss has been level at {now} {span}"
-    digits = 1 if abs(change) < 0.1 else 0
-    return f"Loss is {'still falling' if change < 0 else 'rising'}, {percent(abs(change), digits)} {span}"
+        return f"Loss {'was' if is_over else 'has been'} level at {now} {span}"
+    found = percent(abs(change), 1 if abs(change) < 0.1 else 0)
+    if is_over:
+        return f"Loss ended at {now}, {'down' if change < 0 else 'up'} {found} {span}"
+    return f"Loss is {'still falling' if change < 0 else 'rising'}, {found} {span}"
 
 
 def _wall_axis(since: datetime, until: datetime, zone: tzinfo) -> Json:

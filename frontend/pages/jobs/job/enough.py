@@ -11,6 +11,7 @@ from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.operations.early_stop import TOLERANCE_FRAC, is_settled
 from scheduler.core.operations.time_left import time_left_s
+from scheduler.selectors.files.losses import losses_so_far
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +27,12 @@ def enough_of(subject: Subject) -> Enough | None:
     """Return the hint for a running job whose fitted loss has stopped falling; None for every other."""
     if subject.state is not JobState.RUNNING or subject.job.spec["progress"].get("early_stop"):
         return None
-    series = subject.series
-    known = [pair for pair in zip(series["step"], series["loss"], strict=True) if None not in pair]
+    series, job = subject.series, subject.job
+    told = [pair for pair in zip(series["step"], series["loss"], strict=True) if None not in pair]
+    known = told or losses_so_far(job)
     if not is_settled([step for step, _ in known], [loss for _, loss in known]):
         return None
-    step = number(subject.job.step)
+    step = number(known[-1][0] if job.step is None else job.step)
     return Enough(
         title="It has probably trained enough",
         sentence=f"Over the last fifth of its {step} steps the fitted loss fell by no more than "

@@ -60,7 +60,7 @@ class ArrayDetail(ArrayRow):
     """An array."""
 
     jobs: list[ArrayJobRow]
-    unread: Annotated[int, "Jobs whose files are not all read for a loss: ask again."]
+    unread: Annotated[int, "Jobs whose files are not all read for a loss yet."]
     actions: Annotated[list[ArrayAction], "What you may do with it now."]
 
 
@@ -100,10 +100,10 @@ def array_jobs(user: Actor, key: str) -> list[Job]:
     return found
 
 
-def array_detail(user: Actor, jobs: Sequence[Job], *, reads_files: bool = True) -> ArrayDetail:
-    """Return an array of which ``array_jobs`` gave the jobs; ``reads_files`` as of ``losses_of``."""
+def array_detail(user: Actor, jobs: Sequence[Job]) -> ArrayDetail:
+    """Return an array of which ``array_jobs`` gave the jobs."""
     first = arrays_visible(user).get(array_number=jobs[0].array_number)
-    known = losses_of(jobs, reads_files=reads_files)
+    known = losses_of(jobs)
     return {
         **_array_row(first, dict(sorted(Counter(str(job.state) for job in jobs).items()))),
         "jobs": [_row(job, known.by_job[job.pk]) for job in jobs],
@@ -147,7 +147,7 @@ def _row(job: Job, loss: JobLoss) -> ArrayJobRow:
         "name": job.name,
         "state": str(job.state),
         "wait_sentence": wait_sentence(job, ANY_READER),
-        "step": job.step,
+        "step": loss.step if job.step is None else job.step,
         "loss": loss.value,
         "loss_source": loss.source,
         "run_s": job.executed_s,

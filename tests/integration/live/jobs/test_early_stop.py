@@ -1,10 +1,15 @@
 """A job that asks for it is complete as soon as its loss has stopped falling."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.live.observed.written_losses import losses_read
 from scheduler.models import Job
 from tests.support.live.world import World
+from tests.support.rows.files import file_write
 
 
 @pytest.mark.parametrize("asks", [True, False])
@@ -35,6 +40,22 @@ def test_settled_job_is_complete_and_says_what_it_saved(world: World, asks: bool
     assert row.saved_gpu_s == pytest.approx(2 * (100_000 - (row.step or 0)), rel=0.01)
     assert "GPU-hours were left unused" in row.end_detail
     assert row.preemptions == 0
+
+
+def test_loss_in_a_file_counts_where_none_is_reported(world: World, settings: Any, tmp_path: Path) -> None:
+    """As soon as it is read; the files themselves are not the engine's to read."""
+    settings.SHARED_DIR = tmp_path / "shared"
+    world.server("alpha")
+    job = world.submit(progress={"total_steps": 100_000, "early_stop": True})
+    world.until_state(job, JobState.RUNNING)
+    lines = (f"{step},{2.0 if step < 10 else 0.5}" for step in range(120))
+    file_write(job, "metrics.csv", "\n".join(["step,loss", *lines, ""]).encode())
+    world.pass_time(12)
+    assert world.state(job) == JobState.RUNNING
+
+    losses_read(at=world.clock.now())
+    world.until_state(job, JobState.COMPLETED)
+    assert Job.objects.get(pk=job.pk).end_cause == EndCause.EARLY_STOPPED
 
 
 def test_falling_loss_is_left_alone(world: World) -> None:

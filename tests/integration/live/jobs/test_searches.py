@@ -1,5 +1,6 @@
 """Experiments by the real engine, with a fake agent on a virtual clock."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,10 +9,13 @@ from scheduler.core.model.errors import SpecInvalid
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.spec.search_space import read_space
 from scheduler.live.observed.searches import searches_step
-from scheduler.models import Configuration, Event, Experiment, Job
+from scheduler.live.observed.written_losses import AGAIN_AFTER, losses_read
+from scheduler.models import Configuration, Event, Experiment, Job, WrittenLoss
+from scheduler.services.jobs import experiments
 from scheduler.services.jobs.experiments import CHUNK, experiment_cancel, experiment_submit
 from scheduler.services.jobs.suggestions import suggest
 from tests.support.live.world import World
+from tests.support.rows.files import file_write, job_directory
 
 BODY: dict[str, Any] = {
     "job": {"apiVersion": "v1", "name": "s", "queue": "vision", "command": ["train", "{limit}"]},
@@ -31,6 +35,13 @@ def slicing(world: World) -> World:
     world.settings(introspection=["slicing"], introspection_options={"slicing": {"quantum_s": 5}})
     world.server("alpha", slots=2)
     return world
+
+
+@pytest.fixture
+def shared(settings: Any, tmp_path: Path) -> Path:  # pytest-django's settings
+    """A shared directory of this test's own."""
+    settings.SHARED_DIR = tmp_path / "shared"
+    return Path(settings.SHARED_DIR)
 
 
 def begin(world: World, **changes: Any) -> Experiment:
@@ -79,6 +90,82 @@ def test_search_ends_the_poor_and_finds_the_target(slicing: World) -> None:
     assert Job.objects.get(pk=best.job_id).weight == 8.0
     told = Event.objects.filter(kind="search", reason="poor").order_by("pk")[0]
     assert told.data["chance"] < 0.05
+
+
+def train_by_files(world: World, seconds: int) -> None:
+    """Let time pass; jobs report nothing, write their losses into a table, and end after 100 rows of it."""
+    for second in range(seconds):
+        for agent in world.agents.values():
+            for attempt in agent.attempts.values():
+                if attempt.phase == "running":
+                    attempt.steps_per_s = 0.0
+                    job = Job.objects.get(pk=attempt.wanted.job_id)
+                    path, limit = job_directory(job) / "metrics.csv", float(attempt.wanted.command[1])
+                    done = len(path.read_text().splitlines()) - 1 if path.exists() else 0
+                    rows = "".join(f"{step},{loss_at(limit, step)}\n" for step in range(done, done + 4))
+                    file_write(job, "metrics.csv", (path.read_bytes() if done else b"step,loss\n") + rows.encode())
+                    if done >= 100:
+                        attempt.phase, attempt.cause, attempt.exit_code = "ended", "completed", 0
+        if second % 3 == 0:
+            losses_read(at=world.clock.now())
+        world.pass_time(1)
+
+
+def test_search_judges_losses_in_files(slicing: World, shared: Path) -> None:
+    """They end the poor, make curves and reach the target as reports do."""
+    limits = [float(one["limit"]) for one in suggest(read_space(BODY["space"]), [], sampler="random", seed=5, count=8)]
+    experiment = begin(slicing, target_loss=loss_at(min(limits), 60))
+    train_by_files(slicing, 150)
+    experiment.refresh_from_db()
+    rows = list(Configuration.objects.filter(experiment=experiment).select_related("job"))
+
+    assert experiment.state == "found"
+    assert sum(one.promise == "poor" for one in rows) >= 4
+    assert all(one.job.loss is None for one in rows)
+    assert all(len(one.curve) >= 5 for one in rows if one.promise == "poor")
+
+
+def test_search_in_vain_waits_until_the_last_file_is_read(slicing: World, shared: Path) -> None:
+    """What the last job wrote may be the target; of a disk that is away the search says no more than that."""
+    found = begin(slicing, configurations=1)
+    lost = begin(slicing, configurations=1, seed=6)
+    slicing.until(lambda: Job.objects.filter(state=JobState.RUNNING).count() == 2)
+    file_write(found.configurations.get().job, "metrics.csv", b"step,loss\n99,0.1\n")
+    for agent in slicing.agents.values():
+        for attempt in agent.attempts.values():
+            attempt.phase, attempt.cause, attempt.exit_code = "ended", "completed", 0
+    slicing.pass_time(10)
+    states = [Experiment.objects.get(pk=one.pk).state for one in (found, lost)]
+    WrittenLoss.objects.create(
+        job=found.configurations.get().job, source="loss in metrics.csv", step=99, loss=0.1, is_whole=True,
+        is_final=True, read_at=slicing.clock.now(),
+    )  # fmt: skip
+    slicing.pass_time(60)
+
+    assert states == ["running", "running"]
+    assert [Experiment.objects.get(pk=one.pk).state for one in (found, lost)] == ["found", "exhausted"]
+
+
+def test_tpe_learns_from_what_completed_jobs_left_in_files(slicing: World, shared: Path) -> None:
+    """Also of those that ended before their first look."""
+    learned: list[float | None] = []
+
+    def noted(space: Any, known: Any, **more: Any) -> Any:  # as ``suggest``, which it calls
+        learned.extend(loss for _, loss in known)
+        return suggest(space, known, **more)
+
+    experiment = begin(slicing, sampler="tpe", configurations=2, target_loss=0.0)
+    slicing.until(lambda: Job.objects.filter(state=JobState.RUNNING).exists())
+    first = experiment.configurations.order_by("number")[0]
+    file_write(first.job, "metrics.csv", b"step,loss\n3,0.7\n")
+    Job.objects.filter(pk=first.job_id).update(state=JobState.COMPLETED, ended_at=slicing.clock.now())
+    losses_read(at=slicing.clock.now() + AGAIN_AFTER)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experiments, "suggest", noted)
+        experiment.size = 3
+        experiments.configurations_add(experiment, count=1, at=slicing.clock.now(), ids=slicing.ports.ids)
+
+    assert learned[0] == 0.7
 
 
 def test_tpe_asks_for_more_as_verdicts_come(slicing: World) -> None:
