@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 
 import pytest
 from django.conf import settings
+from tensorboardX import SummaryWriter
 
 from frontend.pages.jobs.files import tree
 from scheduler.core.model.lifecycle import JobState
@@ -62,6 +63,26 @@ def test_first_look_shows_all_that_fits_and_the_newest(world: World, job: Job) -
     assert "2 of 2 pictures" in page.text
     assert "out holds 9" in page.text
     assert "7 files" in page.text
+
+
+def test_scalars_are_told_with_where_they_are_drawn(world: World, job: Job) -> None:
+    """Event files of TensorBoard first, else tables; without either there is no such figure."""
+    none = files_of(world, job)
+    file_write(job, "out/metrics.csv", b"step,loss\n1,2\n")
+    table = files_of(world, job).text
+    with SummaryWriter(str(job_directory(job) / "runs" / "first")) as writer:
+        for name in ("lr", "top1", "val/loss", "val/top1"):
+            writer.add_scalar(name, 0.5, 1)
+    page = files_of(world, job)
+
+    assert "drawn on Metrics" not in none.text
+    assert "Scalars found in out/" in table
+    assert "1 scalar drawn on Metrics" in table
+    assert "TensorBoard found in runs/" in page.text
+    assert "4 scalars drawn on Metrics" in page.text
+    assert "lr, top1, val/loss and 1 more" in page.text
+    assert "1 file, TensorBoard" in page.text
+    assert [has["href"] for has in page.having(**{"class": "btn small"})].count(f"/jobs/J-{job.number}/metrics") == 1
 
 
 def test_folders_open_and_close_by_links(world: World, job: Job) -> None:

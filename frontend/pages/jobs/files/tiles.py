@@ -1,4 +1,4 @@
-"""The figures above the tree: what there is, until when it is kept, what the queue stores."""
+"""The figures above the tree: what there is, until when it is kept, what the queue stores, which scalars are drawn."""
 
 from dataclasses import dataclass
 
@@ -6,12 +6,14 @@ from frontend.components.formats import NBSP, clock, counted, data_size, number
 from frontend.pages.jobs.subject import Subject
 from scheduler.selectors.directories import directory_kept_until, kept_for, queue_keeps_until
 from scheduler.selectors.files.names import name_shown
+from scheduler.selectors.files.scalars import EVENTS
 from scheduler.selectors.files.survey import Survey
 from scheduler.selectors.queues.stored import queue_stored
 
 WARN_DAYS = 7
 # A folder that holds so much of all bytes is the finding.
 MOST_OF_ALL = 0.5
+TAGS_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,7 @@ def files_counted(survey: Survey) -> str:
 
 def tiles_of(subject: Subject, survey: Survey) -> list[FileTile]:
     """Return the figures."""
-    return [_found(subject, survey), _kept(subject), _stored(subject)]
+    return [_found(subject, survey), _kept(subject), _stored(subject), *_drawn(subject)]
 
 
 def _found(subject: Subject, survey: Survey) -> FileTile:
@@ -105,3 +107,24 @@ def _stored(subject: Subject) -> FileTile:
         tone="warn" if stored.free_from else "",
         percent=f"{min(100.0, 100 * stored.num_bytes / most):.2f}" if most else "",
     )
+
+
+def _drawn(subject: Subject) -> list[FileTile]:
+    """Return the figure of the scalars in its files; none where there are none."""
+    curves = subject.scalars.curves
+    boards = [curve for curve in curves if EVENTS.search(curve.file.rpartition("/")[2])]
+    tags = list(dict.fromkeys(curve.tag for curve in boards or curves))
+    if not tags:
+        return []
+    folder = (boards or curves)[0].run.partition("/")[0]
+    more = f" and {number(len(tags) - TAGS_NAMED)} more" if len(tags) > TAGS_NAMED else ""
+    return [
+        FileTile(
+            label=f"{'TensorBoard' if boards else 'Scalars'} found in {f'{folder}/' if folder else 'its directory'}",
+            value=number(len(tags)),
+            unit=f"{'scalar' if len(tags) == 1 else 'scalars'} drawn on Metrics",
+            detail=f"{', '.join(tags[:TAGS_NAMED])}{more}",
+            href=f"{subject.path}/metrics",
+            action="Open",
+        )
+    ]

@@ -14,6 +14,7 @@ from scheduler.selectors.files.listing import folder_newest
 from scheduler.selectors.files.names import name_shown, path_shown
 from scheduler.selectors.files.pictures import SUFFIXES
 from scheduler.selectors.files.rows import FileRow
+from scheduler.selectors.files.scalars import EVENTS
 from scheduler.selectors.files.survey import Sum, Survey
 
 ROWS_AT_FIRST = 200
@@ -77,6 +78,7 @@ def tree_rows(job: Job, survey: Survey, view: View, path: str = "", level: int =
     most = ROWS_OF_ALL if path and path == view.whole else ROWS_AT_FIRST
     found, rest = _listed(job, path, most=most, match=view.match, folders=matching)
     sums = {path_shown(parts): one for parts, one in survey.folders.items()}
+    boards = {path_shown(seen.parts[:1]) for seen in survey.files if EVENTS.search(seen.parts[-1])} if not path else ()
     for row in found:
         within = sums.get(row["path"]) if row["kind"] == "folder" else None
         is_open = row["kind"] == "folder" and row["path"] in (view.opened or ())
@@ -92,7 +94,7 @@ def tree_rows(job: Job, survey: Survey, view: View, path: str = "", level: int =
             is_open=is_open if row["kind"] == "folder" else None,
             is_shown=row["path"] in (view.shown or ()),
             download=_download(row, view),
-            note=_note(row, within, matching if view.match else None),
+            note=_note(row, within, matching if view.match else None, is_board=row["path"] in boards),
         )
         if is_open:
             yield from tree_rows(job, survey, view, row["path"], level + 1)
@@ -109,10 +111,10 @@ def matching_files(survey: Survey, match: str) -> Counter[str]:
     return found
 
 
-def _note(row: FileRow, within: Sum | None, matching: Counter[str] | None) -> str:
+def _note(row: FileRow, within: Sum | None, matching: Counter[str] | None, *, is_board: bool) -> str:
     if within is None:
         return "a link, not followed" if row["kind"] == "link" else ""
-    files = counted(within.files, "file")
+    files = f"{counted(within.files, 'file')}{', TensorBoard' if is_board else ''}"
     return files if matching is None else f"{number(matching[row['path']])} of {files}"
 
 
