@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import posixpath
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
@@ -21,24 +22,33 @@ from clusterweb.client.rows import FileLine, FolderAnswer, JobAnswer
 _PAGE = 1000
 _PIECE_BYTES = 1024 * 1024
 _TRIES = 5
+# What names a job where files may be named as well; a bare number may be a folder.
+_JOB = re.compile(r"J-\d+|[0-9A-HJKMNP-TV-Z]{26}", re.IGNORECASE)
 
 
 def ls(given: Namespace) -> int:
     """List a folder of a job."""
-    client, rows, after = Client(), list[FileLine](), None
-    while True:
-        page: FolderAnswer = client.get(f"jobs/{given.job}/files", path=given.path, limit=_PAGE, after=after)
-        rows += page["results"]
-        after = page["next"]
-        if after is None:
-            break
+    client = Client()
+    rows = list(_rows(client, given.job, given.path))
     if given.output == "json":
         print(json.dumps(rows, indent=2))
     elif rows:
         print(table(("NAME", "SIZE", "CHANGED"), [_line(row) for row in rows]))
     else:
+        page: FolderAnswer = client.get(f"jobs/{given.job}/files", path=given.path, limit=1)
         print(page["reason"] or "The folder is empty.", file=sys.stderr)
     return 0
+
+
+def _rows(client: Client, job: str, path: str) -> Iterator[FileLine]:
+    """Yield what lies in a folder of a job, page after page."""
+    after = None
+    while True:
+        page: FolderAnswer = client.get(f"jobs/{job}/files", path=path, limit=_PAGE, after=after)
+        yield from page["results"]
+        after = page["next"]
+        if after is None:
+            return
 
 
 def _line(row: FileLine) -> tuple[str, str, str]:
@@ -153,10 +163,39 @@ def _read(answer: HTTPResponse) -> Iterator[bytes]:
 
 
 def remove(given: Namespace) -> int:
-    """Remove the directories of ended jobs, after a question with names and sizes; one that refuses stops no other."""
+    """Remove files of an ended job, or the directories of several, after a question with names and sizes."""
     client = Client()
-    jobs: list[JobAnswer] = [client.get(f"jobs/{name}") for name in given.job]
-    if not given.yes and not _is_sure(jobs):
+    paths = [path for path in given.path if not _JOB.fullmatch(path)]
+    if not paths:
+        return _remove_directories(client, given)
+    if len(paths) < len(given.path):
+        raise CommandError(f"Name jobs, or files of one job: {paths[0]} is no job. A file named like a job is ./J-13.")
+    return _remove_files(client, given, [_normal(path) for path in paths])
+
+
+def _remove_files(client: Client, given: Namespace, paths: list[str]) -> int:
+    """Remove files and folders of one job."""
+    job: JobAnswer = client.get(f"jobs/{given.job}")
+    if not given.yes and not _is_sure([f"J-{job['number']}  {job['name']}", *(_kept(client, job, p) for p in paths)]):
+        return 1
+    answer = client.post(f"jobs/{job['id']}/discard", json.dumps({"paths": paths}).encode())
+    show(given, answer, f"J-{job['number']}  {', '.join(paths)}: being removed")
+    return 0
+
+
+def _kept(client: Client, job: JobAnswer, path: str) -> str:
+    """Return a file or folder as the question names it. Raises ServerRefused, or CommandError where it is not there."""
+    above, _, _ = path.rpartition("/")
+    found = next((row for row in _rows(client, job["id"], above) if row["path"] == path), None)
+    if found is None:
+        raise CommandError(f"There is no file {path!r}.")
+    return f"{path}/" if found["size_bytes"] is None else f"{path}  {size(found['size_bytes'])}"
+
+
+def _remove_directories(client: Client, given: Namespace) -> int:
+    """Remove the directories of jobs; one that refuses stops no other."""
+    jobs: list[JobAnswer] = [client.get(f"jobs/{name}") for name in (given.job, *given.path)]
+    if not given.yes and not _is_sure([_directory(job) for job in jobs]):
         return 1
     answers, refused = [], 0
     for job in jobs:
@@ -192,11 +231,15 @@ def _last_day(text: str) -> str:
         raise CommandError(f"--until needs a day, such as --until 2030-11-30, not {text!r}.") from None
 
 
-def _is_sure(jobs: list[JobAnswer]) -> bool:
+def _directory(job: JobAnswer) -> str:
+    directory = job["directory"]
+    kept = size(directory["size_bytes"]) if directory else "no files"
+    return f"J-{job['number']}  {job['name']}  {kept}"
+
+
+def _is_sure(lines: list[str]) -> bool:
+    """Ask whether what the lines name may go."""
     if not sys.stdin.isatty():
         raise CommandError("This removes files for good: say --yes where nobody can be asked.")
-    for job in jobs:
-        directory = job["directory"]
-        kept = size(directory["size_bytes"]) if directory else "no files"
-        print(f"J-{job['number']}  {job['name']}  {kept}", file=sys.stderr)
+    print("\n".join(lines), file=sys.stderr)
     return input("Delete these files for good? [y/N] ").strip().lower() in ("y", "yes")

@@ -231,8 +231,13 @@ def _add_job_verbs(verbs: "argparse._SubParsersAction[Parser]", shared: Parser) 
     which.add_argument("--until", metavar="DATE", help="last day (UTC), such as 2030-11-30; up to a year ahead")
     which.add_argument("--undo", action="store_true", help="only as long as its queue keeps files")
     keep.set_defaults(run=files.keep)
-    remove = does.add_parser("rm", parents=[shared], help="remove the directories of jobs that have ended, for good")
-    remove.add_argument("job", nargs="+", help=JOB_HELP)
+    remove = does.add_parser(
+        "rm", parents=[shared], help="remove files of a job that has ended, or all of it, for good"
+    )
+    remove.add_argument("job", help=JOB_HELP)
+    remove.add_argument(
+        "path", nargs="*", help="files and folders, as ls shows them; or more jobs; the whole directory when absent"
+    )
     remove.add_argument("--yes", action="store_true", help="do not ask")
     remove.set_defaults(run=files.remove)
 

@@ -20,6 +20,7 @@ from scheduler.api.http.parsers import JsonBody, YamlBody
 from scheduler.api.http.permissions import READ, WRITE_JOBS
 from scheduler.api.http.view import ApiView
 from scheduler.api.jobs.documents import SUBMIT_EXAMPLES, JobDocument, JobPage, SpecDocument, SpecForm
+from scheduler.api.jobs.files.views import told
 from scheduler.api.jobs.reason_documents import ChangeBody, DryRunDocument
 from scheduler.api.jobs.spec_form import spec_of_form
 from scheduler.core.model.lifecycle import PREPARING, JobState
@@ -274,7 +275,12 @@ class JobDiscard(_JobAction):
     def post(self, request: Request, job: str) -> Response:
         """Remove the directory of a job that has ended, or files in it, for good; a server does it within a minute."""
         body = read_body(request, DiscardBody)
-        return self.act(request, job, partial(job_discard, paths=body.get("paths", ())), body or None)
+
+        def discard(**given: Any) -> Job:  # as of a service
+            with told():
+                return job_discard(paths=body.get("paths", ()), **given)
+
+        return self.act(request, job, discard, body or None)
 
 
 class PriorityBody(Body):

@@ -44,7 +44,7 @@ HARMLESS = {
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def told() -> Iterator[None]:
     """Say why a file cannot be had; the job is one that the caller sees."""
     try:
         yield
@@ -68,7 +68,7 @@ class JobFileList(ApiView):
     def get(self, request: Request, job: str) -> Response:
         """Return the names in a folder of the job's directory, in order; the job may be changing them meanwhile."""
         found = require_job(request.user, job)
-        with _told():
+        with told():
             row = folder_list(found, self.params["path"], limit=self.params["limit"], after=self.params["after"])
         return Response(row)
 
@@ -101,7 +101,7 @@ class JobFileContent(ApiView):
         A file that becomes shorter while it is sent ends the connection early. Links, FIFOs and devices are not opened.
         """
         found = require_job(request.user, job)
-        with _told(), job_files(found) as files, ExitStack() as held:
+        with told(), job_files(found) as files, ExitStack() as held:
             file = held.enter_context(files.file(path_parts(path)))
             kind = picture_type(file, path) if self.params["picture"] else "application/octet-stream"
             held.pop_all()
@@ -169,7 +169,7 @@ class JobArchive(ApiView):
         `LEFT-OUT.txt` at the end, also what goes away meanwhile. A zip holds 50,000 files at most.
         """
         found = require_job(request.user, job)
-        with _told():
+        with told():
             chosen = zip_choice(found, self.params["path"])
         of = "selected" if len(chosen) > 1 else name_shown(chosen[0][-1]) if chosen[0] else ""
         name = f"J-{found.number}{'-' if of else ''}{of}.zip"

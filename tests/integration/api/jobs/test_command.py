@@ -23,7 +23,7 @@ from scheduler.api.jobs.files import views
 from scheduler.api.jobs.logs import LogRow
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
-from scheduler.models import Job, Server
+from scheduler.models import Event, Job, Server
 from scheduler.selectors.cluster import environments
 from scheduler.selectors.files import rows as file_rows
 from scheduler.selectors.jobs import reason_rows
@@ -115,6 +115,38 @@ def test_files_are_removed_after_a_question(
     number = capsys.readouterr().out.split()[0]
     assert main(["files", "rm", "--yes", number]) == 1
     assert "is queued" in capsys.readouterr().err
+
+
+def test_chosen_files_are_removed_after_a_question(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by the page: with names and sizes, of an ended job alone; jobs and files are not mixed."""
+    job = job_make(shop.vision, owner=shop.users["member"], state=JobState.COMPLETED, directory_bytes=7_000)
+    key = f"J-{job.number}"
+    for path in ("out/last.pt", "out/best.pt", "J-1", "log.txt"):
+        file_write(job, path, b"weights" * 1000)
+    assert main(["files", "rm", key, "out", "log.txt"]) == 2
+    assert "--yes" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda _: "n")
+    assert main(["files", "rm", key, "out/", "log.txt"]) == 1
+    assert capsys.readouterr().err.splitlines() == [f"{key}  train", "out/", "log.txt  6.8 KiB"]
+    assert not Event.objects.filter(job=job, kind="files_removal").exists()
+
+    assert main(["files", "rm", "--yes", key, "out", "./J-1"]) == 0
+    assert capsys.readouterr().out == f"{key}  out, J-1: being removed\n"
+    job.refresh_from_db()
+    assert job.directory_removal_at is None, "only these files go"
+    for wrong, code, says in (
+        (["out/last.pt"], 1, "out is being deleted already"),
+        (["nowhere"], 1, "There is no file 'nowhere'"),
+        (["log.txt", "J-1"], 2, "Name jobs, or files of one job: log.txt is no job."),
+    ):
+        assert main(["files", "rm", "--yes", key, *wrong]) == code
+        assert says in capsys.readouterr().err
+    file_write(shop.job, "last.pt", b"weights")
+    assert main(["files", "rm", "--yes", f"J-{shop.job.number}", "last.pt"]) == 1
+    assert "what it needs is not removed" in capsys.readouterr().err
 
 
 def test_files_are_kept_longer(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
