@@ -10,7 +10,10 @@ from scheduler.services.jobs.spec_text import spec_from_text
 
 NUMBERS = {
     "configurations": ("Configurations", "How many are tried at most. Empty: all of a grid."),
-    "target_loss": ("Target loss", "A search ends when one reports no more than this. Empty: all run to their end."),
+    "target_loss": (
+        "Target loss",
+        "A search ends when the loss of one is no more than this. Empty: all run to their end.",
+    ),
     "total_steps": ("Steps of each", "Of a search: steps that one configuration trains in all."),
     "feedback_steps": (
         "First look after",

@@ -59,7 +59,7 @@ class ExperimentBody(Body):
     job = serializers.DictField(
         default=None,
         allow_null=True,
-        help_text="Spec of every job, with `{name}` in command and env where parameters go.",
+        help_text="Spec of every job, with `{name}` in command, env and name where parameters go.",
     )
     spec = serializers.CharField(default="", allow_blank=True, help_text="The same as text, YAML or JSON.")
     code = serializers.CharField(default="", allow_blank=True, help_text="Manifest of the sent folder it starts in.")

@@ -4,6 +4,7 @@ Pure. Which values are tried next is chosen in ``services/jobs/suggestions.py``.
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -105,8 +106,14 @@ def unused(space: Sequence[Parameter], spec: Mapping[str, Any]) -> list[str]:  #
     return [one.name for one in space if f"{{{one.name}}}" not in text]
 
 
+_NOT_OF_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+
+
 def filled(spec: Mapping[str, Any], values: Mapping[str, Value], *, number: int) -> dict[str, Any]:  # JSON of a spec
-    """Return the spec of one configuration: ``{name}`` in command and environment replaced, its number in its name."""
+    """Return the spec of one configuration: ``{name}`` in command, environment and name replaced, its number behind.
+
+    In a name, what of a value no name may have is a hyphen.
+    """
     text = {f"{{{name}}}": str(value) for name, value in values.items()}
 
     def put(part: Any) -> Any:  # JSON
@@ -118,7 +125,10 @@ def filled(spec: Mapping[str, Any], values: Mapping[str, Value], *, number: int)
         return part
 
     command, env = spec.get("command"), spec.get("env")
-    changes: dict[str, Any] = {"name": f"{str(spec.get('name', 'search'))[:70]}-{number}"}
+    name = str(spec.get("name", "search"))
+    for mark, value in text.items():
+        name = name.replace(mark, _NOT_OF_A_NAME.sub("-", value))
+    changes: dict[str, Any] = {"name": f"{name[:70]}-{number}"}
     if isinstance(command, list):
         changes["command"] = [put(part) for part in command]
     elif command is not None:

@@ -51,7 +51,7 @@ def test_space_without_sense_is_refused(space: Any, pointer: str) -> None:
 
 
 def test_values_go_into_command_and_environment() -> None:
-    """And nowhere else; other braces stay."""
+    """And into no file; other braces stay."""
     spec = {"name": "s", "command": ["t", "--lr={lr}", "{x}"], "env": {"LR": "{lr}"}, "files": {"a": "{lr}"}}
 
     assert filled(spec, {"lr": 0.5}, number=7) == {
@@ -60,3 +60,11 @@ def test_values_go_into_command_and_environment() -> None:
         "env": {"LR": "0.5"},
         "files": {"a": "{lr}"},
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("lr-{lr}", "lr-0.5-7"), ("{opt}", "a-b-c-7"), ("{x}", "{x}-7"), ("n" * 90, "n" * 70 + "-7")]
+)
+def test_values_go_into_the_name_as_far_as_a_name_has_such_letters(name: str, found: str) -> None:
+    """A name that is none by itself stays so, and is refused as one."""
+    assert filled({"name": name}, {"lr": 0.5, "opt": "a, b/c"}, number=7) == {"name": found}
