@@ -80,6 +80,35 @@ def test_form_keeps_values_and_marks_each_bad_field(member: Watched) -> None:
     assert "422" in member.errors.pop()
 
 
+def test_wrong_field_is_unfolded_and_what_is_mended_is_not_red_any_more(member: Watched) -> None:
+    """By the preview, and by a link of an error."""
+    page = member.open("/jobs/new")
+    card, red, grace = page.locator("#preview"), page.locator("[aria-invalid=true]"), page.locator("[name=grace]")
+    page.fill("[name=name]", "bad name!")
+    page.select_option("[name=queue]", "vision")
+    page.fill("[name=command]", "python train.py")
+    page.evaluate("document.querySelector('[name=gpus]').form.noValidate = true")
+    page.click("button[type=submit]:has-text('Submit')")
+    expect(red).to_have_count(1)
+    assert "422" in member.errors.pop()
+
+    page.fill("[name=name]", "mended")
+    expect(card).to_contain_text("It would")
+    expect(red).to_have_count(0)
+    expect(page.locator(".error-list, .field.wrong")).to_have_count(0)
+
+    more = page.locator("details.more summary", has_text="More")
+    more.click()
+    grace.fill("soon")
+    more.click()
+    expect(grace).to_be_hidden()
+    page.fill("[name=name]", "again")
+    expect(grace).to_be_visible()
+    more.click()
+    card.get_by_role("link").click()
+    expect(grace).to_be_focused()
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1440])
 def test_no_page_scrolls_sideways(browser: Browser, demo: Stack, width: int, theme: Literal["light", "dark"]) -> None:

@@ -44,6 +44,43 @@
   /* A commit is fetched when Preview or Submit is pressed, not with each letter of its address. */
   const isReady = () => (form.elements.mode.value === "yaml" ? holds("spec") : ["name", "queue", "command"].every(holds) && !holds("git"));
 
+  /* A field that is folded away is shown when a link of the errors leads to it. */
+  const unfold = (field) => {
+    const folded = field?.closest("details");
+    if (folded) folded.open = true;
+  };
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest(".error-list a, .wrongs a");
+    const field = link && document.getElementById(link.hash.slice(1));
+    if (!field) return;
+    event.preventDefault();
+    unfold(field);
+    field.scrollIntoView({ block: "center" });
+    field.focus({ preventScroll: true });
+  });
+
+  /* What is mended is not red any more; what is wrong now and folded away is unfolded. */
+  const settle = (card) => {
+    const links = [...card.querySelectorAll(".wrongs a")];
+    const wrong = new Set(links.map((link) => link.hash.slice(1)));
+    const sentences = [...card.querySelectorAll(".wrongs li")].map((entry) => entry.textContent.trim());
+    for (const id of wrong) unfold(document.getElementById(id));
+    for (const field of form.querySelectorAll(".field.wrong")) {
+      const control = document.getElementById(field.querySelector("label")?.htmlFor ?? "");
+      const said = field.querySelector(".error");
+      if (!control || wrong.has(control.id) || sentences.includes(said?.textContent.trim())) continue;
+      field.classList.remove("wrong");
+      said?.remove();
+      for (const name of ["aria-invalid", "aria-describedby"]) control.removeAttribute(name);
+    }
+    const list = form.querySelector(".error-list");
+    for (const entry of list?.querySelectorAll("li") ?? []) {
+      const link = entry.querySelector("a");
+      if (!(link ? wrong.has(link.hash.slice(1)) : sentences.includes(entry.textContent.trim()))) entry.remove();
+    }
+    if (list && !list.querySelector("li")) list.remove();
+  };
+
   const tell = (sentence) => {
     said.textContent = sentence;
     said.dataset.live = "";
@@ -69,6 +106,7 @@
       if (!card) tell("No preview now. Press Preview.");
       else {
         part.replaceChildren(card);
+        settle(card);
         const why = card.querySelector(".wrongs span, .sub").textContent;
         tell(`${card.querySelector("h2").textContent}. ${why}`);
       }
