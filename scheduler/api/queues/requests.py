@@ -34,15 +34,14 @@ from scheduler.services.queues.requests import (
 
 QuotaRequestDocument = document_of(QuotaRequestRow, id=serializers.CharField)
 QuotaRequestPage = page_of(QuotaRequestDocument, "QuotaRequestPage", "The newest 200.")
+WHOLE_QUOTA = "The whole quota, more than the present one, at most what the cluster has."
 
 
 class AskBody(Body):
     """A request for quota."""
 
     queue = serializers.CharField(max_length=120, help_text="Name of the queue.")
-    quota_gpus = serializers.IntegerField(
-        min_value=0, max_value=MOST_GPUS, help_text="The whole quota, more than the present one."
-    )
+    quota_gpus = serializers.IntegerField(min_value=0, max_value=MOST_GPUS, help_text=WHOLE_QUOTA)
     until = serializers.DateField(
         allow_null=True, default=None, help_text="Last day (UTC) on which it is needed; null: for good."
     )
@@ -68,9 +67,7 @@ class GrantBody(Body):
 class AskChangeBody(Body):
     """What is asked for instead; what is left out stays."""
 
-    quota_gpus = serializers.IntegerField(
-        min_value=0, max_value=MOST_GPUS, required=False, help_text="The whole quota, more than the present one."
-    )
+    quota_gpus = serializers.IntegerField(min_value=0, max_value=MOST_GPUS, required=False, help_text=WHOLE_QUOTA)
     until = serializers.DateField(
         allow_null=True, required=False, help_text="Last day (UTC) on which it is needed; null: for good."
     )

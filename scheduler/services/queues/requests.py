@@ -15,6 +15,7 @@ from scheduler.core.model.errors import Conflict, NotAllowed
 from scheduler.models import Queue, QuotaRequest
 from scheduler.models.queue import RequestState, Role
 from scheduler.notify import touch_cluster, touch_queue
+from scheduler.selectors.cluster.servers import gpu_count
 from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.events import event_record
 from scheduler.services.inputs import Problems, reason_given
@@ -31,7 +32,7 @@ def quota_request_create(
     """Ask for another quota of a queue.
 
     Args:
-        quota_gpus: The whole quota, more than the present one.
+        quota_gpus: The whole quota, more than the present one, at most what the cluster has.
         until: Last day (UTC) on which it is needed; None: for good.
         reason: At least 3 characters; all who see the queue can read it.
 
@@ -179,6 +180,11 @@ def _checked(queue: Queue, *, quota_gpus: int, until: date | None, reason: str, 
     problems.number("quota_gpus", quota_gpus, low=0, high=MOST_GPUS, label="quota")
     if not problems.errors and quota_gpus <= queue.quota_gpus:
         detail = f"quota must be more than the present {queue.quota_gpus}. You asked for {quota_gpus}."
+        problems.add("quota_gpus", "range", detail)
+    most = gpu_count()
+    if not problems.errors and 0 < most < quota_gpus:  # where no server has reported, its size is unknown
+        right = f"may be at most {most}" if most > queue.quota_gpus else f"is {queue.quota_gpus} already"
+        detail = f"quota {right}: the whole cluster has {most} GPUs. You asked for {quota_gpus}."
         problems.add("quota_gpus", "range", detail)
     today = at.astimezone(UTC).date()
     if until is not None and not today <= until <= LATEST:

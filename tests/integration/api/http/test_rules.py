@@ -17,7 +17,7 @@ from scheduler.services.cluster.servers import server_drain
 from tests.integration.api.conftest import World, spec
 from tests.integration.api.routes import PLAIN, Route, api_patterns, api_routes, call_of
 from tests.support.roles.matrix import REST, ROLES
-from tests.support.rows.factories import job_make
+from tests.support.rows.factories import job_make, server_make
 
 ROUTES = api_routes()
 
@@ -36,6 +36,8 @@ def send(client: Client, world: World, route: Route, role: str, headers: dict[st
         server_drain(actor=world.users["admin"], server=world.server, reason="before", at=at)
     if str(route) == "post-api-quota-requests":
         QuotaRequest.objects.all().delete()  # one open request each
+    if str(route) in ("post-api-quota-requests", "post-api-quota-request-change"):
+        server_make(gpus=8)  # no more than the cluster has
     if str(route) == "post-api-server-size":
         Server.objects.filter(pk=world.server.pk).update(
             claimed_size={name: value for name, value in call.body.items() if name != "reason"}

@@ -6,6 +6,7 @@ from clusterweb.cli.main import main
 from scheduler.models import Queue, QuotaRequest
 from tests.integration.api.conftest import World
 from tests.integration.api.jobs.conftest import sign_in
+from tests.support.rows.factories import server_make
 
 
 def test_quota_change_needs_a_reason_and_the_right(
@@ -28,6 +29,7 @@ def test_quota_is_asked_for_and_granted(
 ) -> None:
     """A member asks with a reason, an admin lists and gives less than that."""
     QuotaRequest.objects.all().delete()
+    server_make(gpus=4)
     asked = ["quota", "vision", "--ask", "6", "--until", "2999-01-31"]
 
     assert main(asked) == 2
@@ -68,12 +70,15 @@ def test_quota_is_taken_from_a_queue_beside_it(
 def test_request_for_quota_is_changed_and_withdrawn(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
     """What is not given stays; the new request has a number of its own."""
     QuotaRequest.objects.all().delete()
+    server_make(gpus=4)
     assert main(["quota", "vision", "--ask", "6", "--until", "2999-01-31", "--reason", "deadline"]) == 0
     first = QuotaRequest.objects.get().pk
     capsys.readouterr()
 
     assert main(["quota-requests", "change", str(first)]) == 2
     assert main(["quota-requests", "withdraw", str(first), "--until", "none"]) == 2
+    assert main(["quota-requests", "change", str(first), "--gpus", "9"]) == 1
+    assert "quota may be at most 8: the whole cluster has 8 CPU slots. You asked for 9." in capsys.readouterr().err
     assert main(["quota-requests", "change", str(first), "--gpus", "7"]) == 0
     second = QuotaRequest.objects.get(state="open").pk
     assert capsys.readouterr().out == f"Request {second}, 7 for vision until 2999-01-31, replaces {first}.\n"

@@ -10,6 +10,7 @@ from django.core import mail
 from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
 from scheduler.models import Delivery, Event, MailChoice, Membership, Queue, QuotaRequest
 from scheduler.models.queue import RequestState, Role
+from scheduler.models.server import ServerState
 from scheduler.notices.outbox import DeliveryOutbox
 from scheduler.notices.sender import deliver
 from scheduler.selectors.cluster.alerts import alerts
@@ -21,7 +22,7 @@ from scheduler.services.queues.requests import (
     quota_request_refuse,
     quota_request_withdraw,
 )
-from tests.support.rows.factories import AT, member_make, queue_make, quota_request_make, user_make
+from tests.support.rows.factories import AT, member_make, queue_make, quota_request_make, server_make, user_make
 
 pytestmark = pytest.mark.django_db
 
@@ -81,6 +82,28 @@ def test_refused_inputs_name_their_field() -> None:
     ask(member, queue)
     with pytest.raises(Conflict, match="withdraw it first"):
         ask(member, queue)
+
+
+def test_more_than_the_cluster_has_is_refused_with_what_would_be_right() -> None:
+    """Of a new and of a changed request; servers that are gone do not count, those that are drained do."""
+    queue = queue_make("vision", quota_gpus=4)
+    member = member_make(queue)
+    server_make(gpus=8)
+    server_make(gpus=4, state=ServerState.DRAINING)
+    server_make(gpus=32, state=ServerState.LOST, removed_at=AT)
+    said = "^/quota_gpus: quota may be at most 12: the whole cluster has 12 GPUs. You asked for "
+
+    with pytest.raises(SpecInvalid, match=f"{said}13"):
+        ask(member, queue, quota_gpus=13)
+    request = ask(member, queue, quota_gpus=12)
+    values: Any = {"actor": member, "request": request, "until": None, "reason": "One more seed", "at": AT}
+    with pytest.raises(SpecInvalid, match=f"{said}100"):
+        quota_request_change(quota_gpus=100, **values)
+    assert QuotaRequest.objects.get().state == RequestState.OPEN
+    Queue.objects.filter(pk=queue.pk).update(quota_gpus=12)
+    queue.refresh_from_db()
+    with pytest.raises(SpecInvalid, match="quota is 12 already: the whole cluster has 12 GPUs"):
+        ask(member, queue, quota_gpus=13)
 
 
 def test_only_those_who_may_change_the_quota_answer() -> None:
