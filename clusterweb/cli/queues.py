@@ -136,7 +136,7 @@ def _requests_table(rows: list[Json]) -> str:
             f"{row['before_gpus']} -> {row['quota_gpus']}",
             row["until"] or "",
             row["reason"],
-            row["answer"],
+            f"replaced by {row['replaced_by']}" if row["replaced_by"] else row["answer"],
         )
         for row in rows
     ]

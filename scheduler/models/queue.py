@@ -106,11 +106,17 @@ class QuotaRequest(models.Model):
     answered_at = models.DateTimeField(null=True)
     answered_by = models.CharField(max_length=150, default="", blank=True)  # user name
     answer = models.CharField(max_length=500, default="", blank=True)  # in words
+    # The request that took its place when it was changed; that one is newer.
+    replaced_by = models.OneToOneField("self", null=True, on_delete=models.SET_NULL, related_name="+")
 
     class Meta:
         ordering = ["-id"]
         constraints = [
             models.CheckConstraint(condition=Q(state__in=RequestState.values), name="quota_request_state_known"),
+            models.CheckConstraint(
+                condition=Q(replaced_by__isnull=True) | Q(state=RequestState.WITHDRAWN),
+                name="quota_request_replaced_is_withdrawn",
+            ),
             models.CheckConstraint(
                 condition=Q(state=RequestState.OPEN, answered_at__isnull=True)
                 | ~Q(state=RequestState.OPEN) & Q(answered_at__isnull=False),

@@ -17,6 +17,7 @@ from frontend.pages.queues.sent import Sent, SentContext
 from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.core.spec.units import format_duration
 from scheduler.models import Event, Queue, QuotaRequest
+from scheduler.models.queue import RequestState
 from scheduler.selectors.cluster.servers import gpu_count
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.queues.requests import QuotaRequestRow, request_row
@@ -55,6 +56,7 @@ class QuotaTab(TypedDict):
         slider: The quota in the form, as a number or as typed.
         missing: What the form asks for beyond what is left, where the queues beside it could give it; else empty.
         asked: The open request that the form answers.
+        ended: The request that a link came with, where it is answered or withdrawn already.
     """
 
     siblings: list[SiblingField]
@@ -72,6 +74,7 @@ class QuotaTab(TypedDict):
     refuse_form: RefuseForm
     stored: Stored
     asked: QuotaRequestRow | None
+    ended: QuotaRequestRow | None
 
 
 def quota_context(
@@ -91,8 +94,8 @@ def quota_context(
         asked: The request that a link came with; its GPUs and reason stand in the form.
         typed_gpus: The quota that a link came with, as text.
     """
-    row = request_row(asked, user, access_of(user)) if asked is not None else None
-    row = row if row is not None and row["may_answer"] else None
+    named = request_row(asked, user, access_of(user)) if asked is not None else None
+    row = named if named is not None and named["may_answer"] else None
     changes = events_joined(Event.objects.filter(queue=queue, kind__in=CHANGE_KINDS)).order_by("-id")
     siblings = queue_siblings(user, queue)
     left = _left(queue)
@@ -121,6 +124,7 @@ def quota_context(
         "refuse_form": sent.get("refuse_form") or RefuseForm(),
         "stored": queue_stored(queue),
         "asked": row,
+        "ended": named if named is not None and named["state"] != RequestState.OPEN else None,
     }
 
 

@@ -31,6 +31,7 @@ class QuotaRequestRow(TypedDict):
     answered_at: Moment | None
     answered_by: Annotated[str, "User name; empty while it is open."]
     answer: Annotated[str, "In words; may be empty."]
+    replaced_by: Annotated[str | None, "Id of the request that took its place when it was changed."]
     may_answer: Annotated[bool, "Whether you may grant or refuse it."]
     may_withdraw: bool
 
@@ -82,6 +83,7 @@ def request_row(request: QuotaRequest, user: Actor, access: Access) -> QuotaRequ
         "answered_at": iso(request.answered_at),
         "answered_by": request.answered_by,
         "answer": request.answer,
+        "replaced_by": str(request.replaced_by_id) if request.replaced_by_id else None,
         "may_answer": is_open and access.may_change_quota(request.queue),
         "may_withdraw": is_open and request.asked_by_id == user.pk,
     }

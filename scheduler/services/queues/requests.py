@@ -56,7 +56,7 @@ def quota_request_change(
 ) -> QuotaRequest:
     """Ask for something else in the place of an open request of one's own.
 
-    The old one is withdrawn, so that a grant by its number gives what stood in it or nothing.
+    The old one is withdrawn, so that a grant by its number gives what stood in it or nothing, and names the new one.
 
     Raises:
         NotAllowed: The request is another user's, or ``actor`` is no member of its queue any more.
@@ -69,7 +69,10 @@ def quota_request_change(
     reason = _checked(request.queue, quota_gpus=quota_gpus, until=until, reason=reason, at=at)
     with transaction.atomic():
         _close(request, actor=actor, state=RequestState.WITHDRAWN, at=at, answer="")
-        return _open(request.queue, asker, quota_gpus=quota_gpus, until=until, reason=reason, verb="change", at=at)
+        made = _open(request.queue, asker, quota_gpus=quota_gpus, until=until, reason=reason, verb="change", at=at)
+        request.replaced_by = made
+        request.save(update_fields=["replaced_by"])
+    return made
 
 
 def quota_request_grant(
@@ -211,7 +214,8 @@ def _close(
     changes = {"state": state, "answered_at": at, "answered_by": actor_name(actor), "answer": answer, **values}
     if QuotaRequest.objects.filter(pk=request.pk, state=RequestState.OPEN).update(**changes) != 1:
         request.refresh_from_db()
-        raise Conflict(f"The request is {request.state} already.")
+        instead = f": request {request.replaced_by_id} took its place" if request.replaced_by_id else ""
+        raise Conflict(f"The request is {request.state} already{instead}.")
     request.refresh_from_db()
 
 

@@ -171,3 +171,13 @@ def test_number_carried_over_an_open_request_changes_it(client: Client) -> None:
     assert (mine.quota_gpus, mine.state) == (8, "withdrawn")  # a grant by its number gives 8 or nothing
     assert (newer.quota_gpus, newer.reason, newer.until) == (9, "One more seed", None)
     assert "lea now asks for a quota of 9 for" in client.get("/queues/vision").content.decode()
+    listed = client.get("/queues/vision?tab=requests").content.decode()
+    assert f'Replaced by <a href="#request-{newer.pk}">request {newer.pk}</a>' in listed
+    assert f'<tr id="request-{newer.pk}">' in listed
+    client.force_login(user_make(admin=True))
+    path = "/queues/vision?tab=quota&request="
+    old = client.get(f"{path}{mine.pk}").content.decode()
+    assert f"Request {mine.pk} of lea is withdrawn: " in old
+    assert f'<a href="/queues/vision?tab=quota&amp;request={newer.pk}">request {newer.pk}</a> took its place.' in old
+    assert "Grant</button>" not in old
+    assert "took its place" not in client.get(f"{path}{newer.pk}").content.decode()

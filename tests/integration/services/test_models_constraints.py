@@ -294,6 +294,7 @@ BREAKS: dict[str, Callable[[], None]] = {
         )
     ),
     "quota_request_state_known": lambda: _update(_requests(), state="forgotten", answered_at=AT),
+    "quota_request_replaced_is_withdrawn": lambda: _update(_requests(), replaced_by=_requests().get()),
     "quota_request_answered_unless_open": lambda: _update(_requests(), state="refused"),
     "quota_request_given_when_granted": lambda: _update(_requests(), state="granted", answered_at=AT),
     "quota_request_open_once_a_user": lambda: _copy(_requests().get()),

@@ -85,6 +85,11 @@ def test_request_for_quota_is_changed_and_withdrawn(shop: World, capsys: pytest.
     assert main(["quota-requests", "change", str(second), "--until", "none", "--reason", "for good"]) == 0
     third = QuotaRequest.objects.get(state="open")
     assert (third.quota_gpus, third.until, third.reason) == (7, None, "for good")
+    capsys.readouterr()
+    assert main(["quota-requests", "--all"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert lines[str(second)].endswith(f"replaced by {third.pk}")
+    assert not lines[str(third.pk)].endswith(f"replaced by {third.pk}")
     assert main(["quota-requests", "withdraw", str(third.pk)]) == 0
     assert not QuotaRequest.objects.filter(state="open").exists()
 

@@ -37,6 +37,9 @@ def test_rest_changes_an_open_request_as_the_page_does(client: Client) -> None:
     assert [more.json()[name] for name in told] == [9, "2999-01-31", "Paper deadline", "open"]
     assert [for_good.json()[name] for name in told] == [9, None, "One more seed", "open"]
     assert list(QuotaRequest.objects.order_by("pk").values_list("state", flat=True)) == ["withdrawn"] * 2 + ["open"]
+    rows = client.get("/api/v1/quota-requests").json()["results"]
+    assert [row["replaced_by"] for row in rows] == [None, for_good.json()["id"], more.json()["id"]]
+    assert again.json()["detail"] == f"The request is withdrawn already: request {more.json()['id']} took its place."
 
 
 def test_rest_answers_a_request_and_tells_it(client: Client) -> None:
