@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 
 from frontend.components.devices import DeviceWord, device_word
 from frontend.components.errors import page
+from frontend.components.formats import data_size
 from frontend.components.viewer import viewer_zone
 from frontend.pages.admin.views import require_admin
 from scheduler.core.model.errors import NotFound
@@ -108,7 +109,7 @@ def _did(row: AuditRow) -> str:
 
 def _named(name: str, device: DeviceWord) -> str:
     """Return the name of a field in words: ``user max GPUs``."""
-    return device.said(re.sub(r"\bgpu(s?)\b", r"GPU\1", name.replace("_", " ")))
+    return device.said(re.sub(r"\bgpu(s?)\b", r"GPU\1", name.removesuffix("_bytes").replace("_", " ")))
 
 
 def _changes(row: AuditRow, device: DeviceWord) -> list[tuple[str, str, str]]:
@@ -119,10 +120,15 @@ def _changes(row: AuditRow, device: DeviceWord) -> list[tuple[str, str, str]]:
     before, after = (side if isinstance(side, dict) else {} for side in (before, after))
     names = [*after, *(name for name in before if name not in after)]
     return [
-        (_named(name, device), _said(before.get(name)), _said(after.get(name)))
+        (_named(name, device), _valued(name, before.get(name)), _valued(name, after.get(name)))
         for name in names
         if (before.get(name) or None) != (after.get(name) or None)
     ]
+
+
+def _valued(name: str, value: object) -> str:
+    """Return the value of a field as text, bytes in their unit."""
+    return data_size(value) if name.endswith("_bytes") and isinstance(value, int) else _said(value)
 
 
 def _said(value: object) -> str:

@@ -52,6 +52,8 @@ KINDS = {
     "experiment": "an experiment",
     "sign_in": "a sign-in",
 }
+# What a removal took away, by kind: its event says what was there, and after it there is nothing.
+REMOVED = {"directory_removal": ("size_bytes",), "files_removal": ("paths", "files", "size_bytes")}
 
 
 def audit_list(
@@ -103,10 +105,11 @@ def audit_row(event: Event) -> AuditRow:
     each = {name: value for name, value in row["data"].items() if _is_change(value)}
     # The reason of a drained server stands where the rounds put theirs.
     why = "detail" if row["kind"] == "server_state" else "reason"
-    known = {"before", "after", why, *each}
+    gone = {name: data[name] for name in REMOVED.get(event.kind, ()) if name in data}
+    known = {"before", "after", why, *each, *gone}
     before, after = (
-        data.get(side, {name: value[side] for name, value in each.items()} or ({"state": state} if state else None))
-        for side, state in (("before", row["old_state"]), ("after", row["new_state"]))
+        data.get(side, {name: value[side] for name, value in each.items()} or ({"state": state} if state else more))
+        for side, state, more in (("before", row["old_state"], gone or None), ("after", row["new_state"], None))
     )
     return {
         "id": row["id"],

@@ -16,6 +16,7 @@ from scheduler.models import Queue, QuotaRequest
 from scheduler.models.queue import RequestState, Role
 from scheduler.notify import touch_cluster, touch_queue
 from scheduler.selectors.cluster.servers import gpu_count
+from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.events import event_record
 from scheduler.services.inputs import Problems, reason_given
@@ -46,7 +47,7 @@ def quota_request_create(
     reason = _checked(queue, quota_gpus=quota_gpus, until=until, reason=reason, at=at)
     try:
         with transaction.atomic():
-            return _open(queue, asker, quota_gpus=quota_gpus, until=until, reason=reason, verb="ask", at=at)
+            return _open(queue, asker, quota_gpus=quota_gpus, until=until, reason=reason, at=at)
     except IntegrityError:
         raise Conflict(f"You have an open request for {queue.name} already. Change it, or withdraw it first.") from None
 
@@ -69,10 +70,7 @@ def quota_request_change(
     reason = _checked(request.queue, quota_gpus=quota_gpus, until=until, reason=reason, at=at)
     with transaction.atomic():
         _close(request, actor=actor, state=RequestState.WITHDRAWN, at=at, answer="")
-        made = _open(request.queue, asker, quota_gpus=quota_gpus, until=until, reason=reason, verb="change", at=at)
-        request.replaced_by = made
-        request.save(update_fields=["replaced_by"])
-    return made
+        return _open(request.queue, asker, quota_gpus=quota_gpus, until=until, reason=reason, at=at, replaces=request)
 
 
 def quota_request_grant(
@@ -149,7 +147,7 @@ def quota_request_withdraw(*, actor: Actor, request: QuotaRequest, at: datetime)
         raise NotAllowed(f"Only {request.asked_by.username} may withdraw the request.")
     with transaction.atomic():
         _close(request, actor=actor, state=RequestState.WITHDRAWN, at=at, answer="")
-        _record(request, actor=actor, kind="quota_withdrawal", reason="withdraw", why="", at=at)
+        _record_end(request, actor=actor, kind="quota_withdrawal", reason="withdraw", at=at)
     return request
 
 
@@ -161,7 +159,14 @@ def _member(actor: Actor, queue: Queue) -> User:
 
 
 def _open(
-    queue: Queue, asker: User, *, quota_gpus: int, until: date | None, reason: str, verb: str, at: datetime
+    queue: Queue,
+    asker: User,
+    *,
+    quota_gpus: int,
+    until: date | None,
+    reason: str,
+    at: datetime,
+    replaces: QuotaRequest | None = None,
 ) -> QuotaRequest:
     request = QuotaRequest.objects.create(
         queue=queue,
@@ -172,8 +177,21 @@ def _open(
         reason=reason,
         before_gpus=queue.quota_gpus,
     )
-    _record(request, actor=asker, kind="quota_request", reason=verb, why=reason, at=at)
+    verb, before = "ask", {"quota_gpus": queue.quota_gpus}
+    if replaces is not None:
+        verb, before = "change", _asked(replaces)
+        replaces.replaced_by = request
+        replaces.save(update_fields=["replaced_by"])
+    _record(
+        request, actor=asker, kind="quota_request", reason=verb, why=reason, at=at, before=before, after=_asked(request)
+    )
     return request
+
+
+def _asked(request: QuotaRequest) -> Json:
+    """Return what a request asks for as its event keeps it."""
+    until = request.until.isoformat() if request.until else None
+    return {"request": request.pk, "quota_gpus": request.quota_gpus, "until": until}
 
 
 def _checked(queue: Queue, *, quota_gpus: int, until: date | None, reason: str, at: datetime) -> str:
@@ -203,7 +221,7 @@ def _answer(
         raise NotAllowed(f"Only users who may change the quota of {request.queue.name} answer requests for it.")
     _close(request, actor=actor, state=state, at=at, answer=reason.strip(), **values)
     verb = "grant" if state == RequestState.GRANTED else "refuse"
-    _record(request, actor=actor, kind="quota_answer", reason=verb, why=reason.strip(), at=at)
+    _record_end(request, actor=actor, kind="quota_answer", reason=verb, at=at)
     return request
 
 
@@ -219,13 +237,31 @@ def _close(
     request.refresh_from_db()
 
 
-def _record(request: QuotaRequest, *, actor: Actor, kind: str, reason: str, why: str, at: datetime) -> None:
+def _record_end(request: QuotaRequest, *, actor: Actor, kind: str, reason: str, at: datetime) -> None:
+    before: Json = {"state": RequestState.OPEN}
+    after: Json = {"state": request.state}
+    if request.given_gpus is not None:
+        before["quota_gpus"], after["quota_gpus"] = request.before_gpus, request.given_gpus
+    _record(request, actor=actor, kind=kind, reason=reason, why=request.answer, at=at, before=before, after=after)
+
+
+def _record(
+    request: QuotaRequest,
+    *,
+    actor: Actor,
+    kind: str,
+    reason: str,
+    why: str,
+    at: datetime,
+    before: Json,
+    after: Json,
+) -> None:
     data = {
-        "request": request.pk,
+        **_asked(request),
         "user": request.asked_by.username,
-        "quota_gpus": request.quota_gpus,
         "given_gpus": request.given_gpus,
-        "until": request.until.isoformat() if request.until else None,
+        "before": before,
+        "after": after,
         "reason": why,
     }
     event_record(kind=kind, actor=actor, at=at, reason=reason, data=data, queue=request.queue)

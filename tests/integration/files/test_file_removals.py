@@ -11,6 +11,7 @@ import pytest
 from agents.files.job_removal import named_files_remove
 from scheduler.core.model.errors import Conflict, NotAllowed, NotFound
 from scheduler.models import Event
+from scheduler.selectors.accounts.audit import audit_row
 from scheduler.services.jobs.directory import job_discard
 from scheduler.services.retention.remove import old_rows_remove
 from tests.support.rows.factories import AT, member_make, queue_make
@@ -52,11 +53,10 @@ def test_owner_deletes_some_files_and_the_rest_stays(shared: Path) -> None:
     assert {path.name for path in directory.iterdir()} == {"b.txt"}
     assert (job.directory_bytes, job.directory_removal_at) == (GB - taken, None)
     assert list((shared / "file-removals").iterdir()) == []
-    assert Event.objects.get(kind="files_removal").data == {
-        "paths": "a.txt, out, %FF",
-        "files": 3,
-        "size_bytes": 15,
-    }
+    event = Event.objects.get(kind="files_removal")
+    assert event.data == {"paths": "a.txt, out, %FF", "files": 3, "size_bytes": 15}
+    audited = audit_row(event)
+    assert (audited["before"], audited["after"], audited["data"]) == (event.data, None, {})
 
 
 def test_a_request_that_cannot_be_read_is_taken_back_and_holds_nothing_up(shared: Path) -> None:

@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from django.urls import get_resolver
 from django.utils import timezone
 
 from scheduler import notify
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Shadow, ShadowRound, ShadowScore, StartEstimate, Webhook
 from scheduler.services.accounts.tokens import token_create
 from scheduler.services.cluster.settings import cluster_row, settings_change
@@ -66,6 +68,20 @@ def test_every_change_is_in_the_audit_list_with_its_request(ada: Client) -> None
     assert row[0]["after"]["policy"] == "fifo"
     assert "mean waits grew" in page
     assert answer["X-Request-Id"] in page
+
+
+def test_removed_files_are_in_the_audit_list_as_they_were(ada: Client, settings: Any, tmp_path: Path) -> None:
+    """What was there is gone: a value before and none after."""
+    settings.SHARED_DIR = tmp_path
+    job = job_make(state=JobState.COMPLETED, directory_bytes=3 * 2**30)
+    assert ada.post(f"/api/v1/jobs/J-{job.number}/discard", content_type="application/json").status_code == 200
+    [row] = ada.get("/api/v1/audit?kind=directory_removal").json()["results"]
+    page = ada.get("/admin/audit?kind=directory_removal").content.decode()
+
+    assert (row["before"], row["after"], row["data"]) == ({"size_bytes": 3 * 2**30}, None, {})
+    assert (
+        '<span class="muted">size</span> <del>3.0\N{NO-BREAK SPACE}GiB</del> <span class="muted">removed</span>' in page
+    )
 
 
 @pytest.mark.parametrize("kind", ["server_size", "server_mix", "template"])

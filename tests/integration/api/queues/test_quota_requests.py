@@ -5,6 +5,7 @@ from datetime import date
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 
 from scheduler.models import Queue, QuotaRequest
@@ -64,3 +65,49 @@ def test_rest_answers_a_request_and_tells_it(client: Client) -> None:
     assert Queue.objects.get().quota_gpus == 6
     assert client.get("/api/v1/audit?kind=quota_answer").json()["results"][0]["who"] == admin.username
     assert date.fromisoformat(client.get(f"/api/v1/{path}").json()["until"]).year == 2999
+
+
+def test_audit_tells_requests_with_before_and_after(client: Client) -> None:
+    """Asked, changed, refused, withdrawn, granted: in the columns of every other change, with the reason."""
+    queue = queue_make("vision", quota_gpus=4)
+    member, admin = member_make(queue, name="mia"), user_make("ada", admin=True)
+
+    def post(user: User, path: str, **body: object) -> str:
+        client.force_login(user)
+        answer = client.post(f"/api/v1/quota-requests{path}", json.dumps(body), content_type="application/json")
+        assert answer.status_code in (200, 201), answer.content
+        return str(answer.json()["id"])
+
+    first = post(member, "", queue="vision", quota_gpus=8, until="2999-01-31", reason="Paper deadline")
+    second = post(member, f"/{first}/change", quota_gpus=9)
+    post(admin, f"/{second}/refuse", reason="Not now")
+    third = post(member, "", queue="vision", quota_gpus=6, reason="Half of it")
+    post(member, f"/{third}/withdraw")
+    fourth = post(member, "", queue="vision", quota_gpus=7, reason="One more")
+    post(admin, f"/{fourth}/grant", quota_gpus=5, reason="One for now")
+    names, until = ("kind", "did", "before", "after", "why"), "2999-01-31"
+    rows = client.get("/api/v1/audit").json()["results"][::-1]
+    page = client.get("/admin/audit").content.decode()
+
+    assert [tuple(row[name] for name in names) for row in rows if row["kind"] != "quota"] == [
+        ("quota_request", "ask", {"quota_gpus": 4}, asked(first, 8, until), "Paper deadline"),
+        ("quota_request", "change", asked(first, 8, until), asked(second, 9, until), "Paper deadline"),
+        ("quota_answer", "refuse", {"state": "open"}, {"state": "refused"}, "Not now"),
+        ("quota_request", "ask", {"quota_gpus": 4}, asked(third, 6, None), "Half of it"),
+        ("quota_withdrawal", "withdraw", {"state": "open"}, {"state": "withdrawn"}, ""),
+        ("quota_request", "ask", {"quota_gpus": 4}, asked(fourth, 7, None), "One more"),
+        (
+            "quota_answer",
+            "grant",
+            {"state": "open", "quota_gpus": 4},
+            {"state": "granted", "quota_gpus": 5},
+            "One for now",
+        ),
+    ]
+    assert '<span class="muted">quota GPUs</span> <del>8</del> <ins>9</ins>' in page
+    assert '<span class="muted">state</span> <del>open</del> <ins>refused</ins>' in page
+
+
+def asked(request: str, quota_gpus: int, until: str | None) -> dict[str, object]:
+    """Return a request as its event keeps it."""
+    return {"request": int(request), "quota_gpus": quota_gpus, "until": until}
