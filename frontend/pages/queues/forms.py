@@ -52,6 +52,10 @@ class QuotaForm(ReasonedForm):
     may_borrow = forms.BooleanField(required=False, label="May borrow what others do not use")
     field_order = ("quota_gpus", "max_gpus", "weight", "may_borrow", "reason")
 
+    def add_errors(self, error: SpecInvalid) -> None:
+        """Put what the service refused at its fields; what others could give up stands beside theirs."""
+        super().add_errors(SpecInvalid([entry for entry in error.errors if entry.pointer != "/moves"]))
+
 
 class LimitsForm(ReasonedForm):
     """What one user may have in a queue at most. The prefix keeps its fields apart from those of the quota."""

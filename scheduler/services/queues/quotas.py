@@ -167,27 +167,26 @@ def check_sum(
     moves: Sequence[Move] = (),
     names_holders: bool = False,
 ) -> None:
-    """Add a problem where the quotas below ``parent`` would exceed its own."""
+    """Add a problem where the quotas below ``parent`` would exceed its own, and which queues could give up the rest."""
     held_gpus = _held_beside(parent, besides=besides, moves=moves)
     given = sum(held_gpus.values())
     left = parent.quota_gpus - given
     if quota_gpus <= left:
         return
     detail = f"quota may be at most {max(0, left)}: {parent.name} has {parent.quota_gpus} GPUs and {given} are given."
-    said = [f"{detail} You asked for {quota_gpus}."]
-    if names_holders:
-        said += _holders(held_gpus)
-        said.append(TAKEN if quota_gpus <= parent.quota_gpus else f"Give {parent.name} a larger quota first.")
-    problems.add("quota_gpus", "sum", " ".join(said))
+    instead = f" Give {parent.name} a larger quota first." if quota_gpus > parent.quota_gpus else ""
+    problems.add("quota_gpus", "sum", f"{detail} You asked for {quota_gpus}.{instead}")
+    if names_holders and not instead:
+        problems.add("moves", "sum", f"{_holders(held_gpus)} {TAKEN}")
 
 
-def _holders(held_gpus: Mapping[str, int]) -> list[str]:
-    """Return the sentence that says which queues hold how much, the largest first; none where no queue holds any."""
+def _holders(held_gpus: Mapping[str, int]) -> str:
+    """Return the sentence that says which queues hold how much, the largest first."""
     ordered = sorted((name for name, gpus in held_gpus.items() if gpus), key=lambda name: (-held_gpus[name], name))
     named = [f"{name} has {held_gpus[name]}" for name in ordered[:HOLDERS_NAMED]]
     more = len(ordered) - len(named)
     rest = f" and {more} {'other has' if more == 1 else 'others have'} the rest" if more else ""
-    return [f"{', '.join(named)}{rest}."] if named else []
+    return f"{', '.join(named)}{rest}."
 
 
 def given_beside(parent: Queue, *, besides: Queue) -> int:

@@ -133,8 +133,8 @@ def test_quotas_that_do_not_add_up_are_foreseen_and_said(vision: Queue) -> None:
 
     assert found["known"]
     assert found["sums"] == ["quota may be at most 0: org has 4 GPUs and 4 are given. You asked for 2."]
-    (above,) = ask(user_make(admin=True), vision, 2)["sums"]
-    assert " has 4. To take GPUs from them in the same step: " in above  # who may change quotas reads whose
+    _, beside = ask(user_make(admin=True), vision, 2)["sums"]
+    assert " has 4. To take GPUs from them in the same step: " in beside  # who may change quotas reads whose
 
 
 def test_only_leads_may_ask_and_only_sensible_things(vision: Queue) -> None:

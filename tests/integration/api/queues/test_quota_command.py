@@ -56,8 +56,8 @@ def test_quota_is_taken_from_a_queue_beside_it(
 
     assert main(["quota-requests", "grant", number]) == 1
     said = capsys.readouterr().err
-    assert "quota may be at most 4: org has 8" in said
-    assert "speech has 4. To take " in said
+    assert "/quota_gpus: quota may be at most 4: org has 8" in said
+    assert "/moves: speech has 4. To take " in said
     assert "--leave of the command" in said
     assert main(["quota-requests", "grant", number, "--leave", "speech=2"]) == 0
     assert dict(Queue.objects.exclude(pk=shop.org.pk).values_list("name", "quota_gpus")) == {"vision": 6, "speech": 2}
