@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from django.db.models import QuerySet
+
+from scheduler.core.model.lifecycle import WAITING
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.operations.reasons import sentence
 from scheduler.models import Job, Queue
@@ -71,11 +74,19 @@ def job_shown(job: Job | None, access: Access) -> ShownJob:
     }
 
 
-def wait_evidence(job: Job, names: Names) -> Json:
-    """Return the numbers of why ``job`` waits; empty when it does not."""
+def jobs_ahead(job: Job) -> QuerySet[Job]:
+    """Return the jobs that go first now, of all queues; none where ``job`` has no place in line."""
+    return Job.objects.filter(state__in=sorted(WAITING), wait_position__lt=job.wait_position or 0)
+
+
+def wait_evidence(job: Job, names: Names, *, ahead: int | None = None) -> Json:
+    """Return the numbers of why ``job`` waits; empty when it does not.
+
+    ``ahead``: how many go first now; None to say how many did after the last round.
+    """
     evidence = names.named(job.wait_evidence, own_queue=job.queue)
     if job.wait_reason == WaitReason.BEHIND_POLICY_ORDER and job.wait_position:
-        evidence["ahead_jobs"] = job.wait_position - 1
+        evidence["ahead_jobs"] = job.wait_position - 1 if ahead is None else ahead
     if job.wait_reason and job.retry_after is not None:
         evidence["retry_at"] = clock_text(job.retry_after)
     return evidence

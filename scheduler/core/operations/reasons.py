@@ -114,10 +114,12 @@ def _no_capacity(evidence: Evidence) -> str:
 
 
 def _behind(evidence: Evidence) -> str:
+    free, ahead = evidence.get("free_gpus"), evidence.get("ahead_jobs")
     if "first_needs_gpus" in evidence:
+        if ahead == 0:  # what it stood behind has left the line since
+            return "Next in line. The next round looks at it again."
         needs = quantity(evidence, "first_needs_gpus")
         return f"Its queue starts jobs strictly in order. The first job ahead waits for {needs}."
-    free, ahead = evidence.get("free_gpus"), evidence.get("ahead_jobs")
     if free is None:
         room = "no GPU is free for it"
     elif free == 0:

@@ -62,12 +62,12 @@ def _no_capacity(evidence: Evidence) -> tuple[str, str]:
 
 
 def _behind(evidence: Evidence) -> tuple[str, str]:
+    ahead = evidence.get("ahead_jobs")
+    if ahead == 0:  # those that were have left the line since: the check of that name would be passed
+        return _no_capacity(evidence) if "free_gpus" in evidence else ("Rounds", "none since it came first in line")
     if "first_needs_gpus" in evidence:
         return "Jobs ahead", f"the first of them waits for {quantity(evidence, 'first_needs_gpus')}"
-    ahead = evidence.get("ahead_jobs")
     free = f", {evidence['free_gpus']} free" if "free_gpus" in evidence else ""
-    if ahead == 0:
-        return "Jobs ahead", f"next in line; needs {_count(evidence, 'needed_gpus')}{free}"
     first = "1 goes first" if ahead == 1 else f"{ahead or 'others'} go first"
     return "Jobs ahead", f"{first}{free}"
 

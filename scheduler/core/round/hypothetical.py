@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from scheduler.core.model.plan import Preemption, Waiting
+from scheduler.core.model.plan import Plan, Preemption
 from scheduler.core.model.tables import NO_ROW, JobTable, Placements, Snapshot, only_jobs
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.round.plan_round import plan_round
@@ -31,16 +31,14 @@ class Said:
 
     Attributes:
         seats: Where it would start or go on; empty when it waits.
-        waiting: Why it would wait; None when it starts.
-        num_waiting: Jobs that wait after the round, this one among them.
+        plan: What the round decides about all jobs.
         preemptions: Running jobs that would have to leave although without it they stay.
         follows_leavers: Whether jobs that leave, in this round or since an earlier one, still hold something of its
             servers: it may have to wait for them.
     """
 
     seats: tuple[PlannedSeat, ...]
-    waiting: Waiting | None
-    num_waiting: int
+    plan: Plan
     preemptions: tuple[Preemption, ...]
     follows_leavers: bool = False
 
@@ -90,15 +88,13 @@ def said_of(snapshot: Snapshot, config: SchedulerConfig, row: int, *, without: S
     """
     plan = plan_round(snapshot, config)
     seats = seats_of(plan.grants, row)
-    waiting = next((entry for entry in plan.waiting if entry.job == row), None)
     leave_anyway: set[int] = set()
     if plan.preemptions and seats:
         leave_anyway = {preemption.job for preemption in plan_round(without, config).preemptions}
     caused = tuple(preemption for preemption in plan.preemptions if seats and preemption.job not in leave_anyway)
     return Said(
         seats=seats,
-        waiting=waiting,
-        num_waiting=len(plan.waiting),
+        plan=plan,
         preemptions=caused,
         follows_leavers=_follows_leavers(snapshot, seats, [preemption.job for preemption in plan.preemptions]),
     )

@@ -9,6 +9,7 @@ from collections import Counter
 
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import NO_ROW
+from scheduler.core.operations.place_in_line import line_of
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.live.rounds.apply_plan import AppliedPlan
 from scheduler.live.rounds.seats import granted_seats
@@ -22,17 +23,16 @@ KEYS_MOST = 100
 
 def decisions_of(live: LiveSnapshot, plan: Plan, applied: AppliedPlan) -> Decisions:
     """Return the decisions of a round with their results."""
-    numbers = live.tables.jobs.job_id.tolist()
-    first = zip(plan.waiting.job[:WAITING_MOST].tolist(), plan.waiting.causes, strict=False)
+    numbers, line = live.tables.jobs.job_id.tolist(), line_of(plan)
     waiting: list[DecidedWait] = [
-        {"job": numbers[row], "position": position, "reason": str(reason), "evidence": evidence}
-        for position, (row, (reason, evidence)) in enumerate(first, start=1)
+        {"job": numbers[row], "position": place, "reason": str(reason), "evidence": evidence}
+        for row, place, (reason, evidence) in line[:WAITING_MOST]
     ]
     waiting += [
         {"job": numbers[row], "position": None, "reason": "reconfiguring", "evidence": evidence}
         for row, evidence in sorted(applied.deferred.items())
     ]
-    by_reason = Counter(str(reason) for reason, _ in plan.waiting.causes)
+    by_reason = Counter(str(reason) for _, _, (reason, _) in line)
     by_reason.update(["reconfiguring"] * len(applied.deferred))
     return {
         "grants": _grants(live, plan, applied),

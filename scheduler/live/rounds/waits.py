@@ -7,30 +7,29 @@ from datetime import datetime
 from django.db.models import Count, Q
 
 from scheduler.core.model.plan import Evidence, Plan, WaitReason
+from scheduler.core.operations.place_in_line import line_of
 from scheduler.live.rounds.job_table import plannable
 from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Cluster, Job, Server
 from scheduler.models.server import ServerState
 from scheduler.services.jobs.state import Wait, job_waits_record
 
-# Jobs that no policy puts in order; a plan names them after all others.
-HELD_BACK = frozenset({WaitReason.ARRAY_LIMIT, WaitReason.DEPENDENCY})
 # Reasons of which this database knows more than the plan.
 MORE_IS_KNOWN = frozenset({WaitReason.DEPENDENCY, WaitReason.NEVER_FEASIBLE})
 
 
 def plan_waits(live: LiveSnapshot, plan: Plan, *, deferred: Mapping[int, Evidence]) -> list[Wait]:
     """Return the wait reasons of a plan; ``deferred`` are job rows with a grant that is not free yet."""
-    waiting = list(zip(plan.waiting.job.tolist(), plan.waiting.causes, strict=True))
-    drained = _drained() if any(reason is WaitReason.NEVER_FEASIBLE for _, (reason, _) in waiting) else []
+    line = line_of(plan)
+    drained = _drained() if any(reason is WaitReason.NEVER_FEASIBLE for _, _, (reason, _) in line) else []
     waits = [
         Wait(
             job_id=live.job_pks[row],
             reason=reason,
             evidence={**evidence, **_known(live, row, reason, drained)} if reason in MORE_IS_KNOWN else evidence,
-            position=None if reason in HELD_BACK else position,
+            position=place,
         )
-        for position, (row, (reason, evidence)) in enumerate(waiting, start=1)
+        for row, place, (reason, evidence) in line
     ]
     return waits + [
         Wait(job_id=live.job_pks[row], reason=WaitReason.RECONFIGURING, evidence=evidence, position=None)

@@ -9,7 +9,7 @@ from typing import TypedDict
 from django.conf import settings
 from django.db.models import Count
 
-from scheduler.core.model.lifecycle import PREPARING, TERMINAL, EndCause, JobState, phase_of
+from scheduler.core.model.lifecycle import PREPARING, TERMINAL, WAITING, EndCause, JobState, phase_of
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.operations.needed_change import needed_change
 from scheduler.core.operations.reasons import sentence
@@ -22,6 +22,7 @@ from scheduler.selectors.evidence import (
     Names,
     clock_text,
     job_shown,
+    jobs_ahead,
     names_of,
     wait_sentence,
 )
@@ -100,6 +101,7 @@ def scheduler_stale_since(cluster: Cluster, at: datetime) -> datetime | None:
     return finished_at if at - finished_at > allowed else None
 
 
+PARKED_TELLS = "It is parked: it takes turns with other jobs, and goes on with its next one."
 _ENDED_WORDS = {
     JobState.COMPLETED: "it has completed",
     JobState.FAILED: "it has failed",
@@ -110,6 +112,8 @@ _ENDED_WORDS = {
 def _cause(job: Job, cluster: Cluster, names: Names, at: datetime) -> _ShownReason:
     if job.state == JobState.SUSPENDED:
         return _ShownReason(reason=WaitReason.HELD, sentence=sentence(WaitReason.HELD, {}), evidence={})
+    if job.state == JobState.PARKED:
+        return _ShownReason(reason="", sentence=PARKED_TELLS, evidence={})
     if job.state != JobState.QUEUED:
         state = _ENDED_WORDS.get(JobState(job.state), f"it is {job.state}")
         return _ShownReason(reason="", sentence=f"It does not wait: {state}.{_state_words(job)}", evidence={})
@@ -153,18 +157,17 @@ _NO_PLACE: PlaceInLine = {
 
 def _place(job: Job, access: Access) -> PlaceInLine:
     """Return the place in the order of the policy, in the cluster and among the jobs of the queue."""
-    waiting = Job.objects.filter(state=JobState.QUEUED)
-    of_queue = waiting.filter(queue_id=job.queue_id)
-    line: PlaceInLine = {**_NO_PLACE, "waiting_jobs": waiting.count(), "queue_waiting_jobs": of_queue.count()}
     if job.wait_position is None:
-        return line
-    before = {"wait_position__lt": job.wait_position}
-    nearest = waiting.filter(**before).select_related("queue").defer("spec").order_by("-wait_position", "-number")
+        return _NO_PLACE
+    line, ahead = Job.objects.filter(state__in=sorted(WAITING), wait_position__isnull=False), jobs_ahead(job)
+    nearest = ahead.select_related("queue").defer("spec").order_by("-wait_position", "-number")
+    num_ahead = ahead.count()
     return {
-        **line,
-        "position": job.wait_position,
-        "queue_position": of_queue.filter(**before).count() + 1,
-        "num_ahead": waiting.filter(**before).count(),
+        "position": num_ahead + 1,
+        "waiting_jobs": line.count(),
+        "queue_position": ahead.filter(queue_id=job.queue_id).count() + 1,
+        "queue_waiting_jobs": line.filter(queue_id=job.queue_id).count(),
+        "num_ahead": num_ahead,
         "ahead": [_ahead_row(other, access) for other in reversed(nearest[:AHEAD_SHOWN])],
     }
 

@@ -12,6 +12,7 @@ from scheduler.core.model.errors import FieldError
 from scheduler.core.model.holds import After
 from scheduler.core.model.plan import Evidence, Preemption, WaitReason
 from scheduler.core.model.tables import JobTable, Snapshot
+from scheduler.core.operations.place_in_line import line_of
 from scheduler.core.operations.reasons import sentence
 from scheduler.core.operations.start_calibration import bound_s
 from scheduler.core.operations.time_left import moment_after
@@ -130,17 +131,20 @@ def _answer(asked: _Asked, too_large: Sequence[FieldError]) -> JobPreview:
     said = said_of(tables, present.config, asked.row, without=present.tables)
     if said.starts:
         return _starts(asked, said)
-    assert said.waiting is not None
-    told = asked.waits[1] if asked.waits and said.waiting.reason is WaitReason.DEPENDENCY else {}
-    evidence = asked.names.named({**said.waiting.evidence, **told}, own_queue=asked.checked.queue)
+    line = line_of(said.plan)
+    _, place, (reason, found) = next(entry for entry in line if entry.job == asked.row)
+    told = asked.waits[1] if asked.waits and reason is WaitReason.DEPENDENCY else {}
+    evidence = asked.names.named({**found, **told}, own_queue=asked.checked.queue)
+    if place and reason is WaitReason.BEHIND_POLICY_ORDER:
+        evidence["ahead_jobs"] = place - 1
     owner_pk = asked.checked.owner.pk
     seen = simulate_starts(
         present, tables, asked.row, owner_pk=owner_pk, futures=FUTURES, cpu_s=CPU_S, most_cpu_s=MOST_CPU_S
     )
     return {
-        **_waits(asked, said.waiting.reason, evidence),
-        "position": said.waiting.position,
-        "waiting_jobs": said.num_waiting,
+        **_waits(asked, reason, evidence),
+        "position": place,
+        "waiting_jobs": sum(entry.place is not None for entry in line),
         "estimate": estimate_looked(seen, present.at),
     }
 

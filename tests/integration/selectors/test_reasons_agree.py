@@ -14,6 +14,7 @@ from scheduler.core.operations.wait_checks import failing_check
 from scheduler.models import Cluster, Job, Queue, StartEstimate
 from scheduler.selectors.jobs.estimates import estimate_basis, estimates_of
 from scheduler.selectors.jobs.explain import job_explain
+from scheduler.selectors.jobs.listing import job_detail
 from scheduler.selectors.jobs.reason_rows import EstimateError, Explanation
 from tests.support.rows.factories import AT, job_make, queue_make, server_make, user_make
 
@@ -65,7 +66,12 @@ def waiting(reason: WaitReason, evidence: Evidence, **columns: Any) -> Job:
 
 def told(job: Job) -> Explanation:
     """Return what an admin reads of a job."""
-    return job_explain(user_make(admin=True), Job.objects.select_related("queue").get(pk=job.pk), AT)
+    return job_explain(user_make(admin=True), found_job(job), AT)
+
+
+def found_job(job: Job) -> Job:
+    """Return a job as pages read it."""
+    return Job.objects.select_related("queue", "owner").get(pk=job.pk)
 
 
 def failing(found: Explanation) -> list[str]:
@@ -268,3 +274,43 @@ def test_the_check_of_the_order_counts_jobs_as_one_says_it(ahead: int, says: str
     evidence: Evidence = {"ahead_jobs": ahead, "free_gpus": 0, "needed_gpus": 1}
 
     assert failing_check(WaitReason.BEHIND_POLICY_ORDER, evidence) == ("Jobs ahead", says)
+
+
+LINES = [(), (JobState.QUEUED,), (JobState.PARKED, JobState.QUEUED)]
+
+
+@pytest.mark.parametrize("states", LINES, ids=["first", "second", "third"])
+@pytest.mark.parametrize("reason", PASSING)
+def test_place_sentence_and_checks_count_the_same_jobs(reason: WaitReason, states: tuple[JobState, ...]) -> None:
+    """Also where jobs have left the line since the round that gave it the eighth place."""
+    evidence, check = PASSING[reason]
+    job = waiting(reason, evidence, wait_position=8)
+    for at, state in enumerate(states, start=3):
+        other = job_make(job.queue, state=state)
+        Job.objects.filter(pk=other.pk).update(wait_position=at)
+    job_make(job.queue, state=JobState.CANCELLED)
+    found = told(job)
+
+    assert (found["position"], found["waiting_jobs"], found["queue_position"]) == (len(states) + 1,) * 3
+    assert found["num_ahead"] == len(found["ahead"]) == len(states)
+    assert ("Jobs ahead" in failing(found)) == (check == "Jobs ahead" and bool(states))
+    if check == "Jobs ahead":
+        begin = {0: "Next in line", 1: "1 job is ahead", 2: "2 jobs are ahead"}[len(states)]
+        assert found["sentence"].startswith(begin)
+        assert job_detail(job.owner, found_job(job))["wait_sentence"] == found["sentence"]
+
+
+@pytest.mark.parametrize("evidence", [{**NEEDS, "free_gpus": 0}, {**NEEDS, "first_needs_gpus": 8}])
+def test_no_check_says_that_jobs_are_ahead_of_the_first(evidence: Evidence) -> None:
+    """One check is not passed all the same, as it waits."""
+    found = told(waiting(WaitReason.BEHIND_POLICY_ORDER, evidence, wait_position=1))
+
+    assert found["sentence"].startswith("Next in line")
+    assert failing(found) == ["GPUs in the cluster" if "free_gpus" in evidence else "Rounds"]
+
+
+def test_a_parked_job_is_told_to_wait_for_its_turn() -> None:
+    """It waits, though not in the queue: it is not said to wait for nothing."""
+    found = told(job_make(queue_make("vision", quota_gpus=8), state=JobState.PARKED))
+
+    assert found["sentence"] == "It is parked: it takes turns with other jobs, and goes on with its next one."

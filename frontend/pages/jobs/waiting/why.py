@@ -12,6 +12,7 @@ from frontend.components.reason_names import reason_name
 from frontend.pages.jobs.head import asked_words, place_in_line
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.plan import WaitReason
+from scheduler.core.operations.place_in_line import HELD_BACK, cannot_start_itself
 from scheduler.selectors.cluster.rows import GpuRow, ServerRow
 from scheduler.selectors.jobs.reason_rows import CheckRow, Explanation
 from scheduler.selectors.jobs.rows import GapRow
@@ -186,10 +187,22 @@ def checks_title(checks: Sequence[CheckRow]) -> str:
 def ahead_title(explain: Explanation) -> str:
     """Return how many jobs go first, as a finding."""
     count, position = explain["num_ahead"], explain["position"]
-    if explain["reason"] in (WaitReason.ARRAY_LIMIT, WaitReason.DEPENDENCY):
-        return "It has no place in line while it is held back"
     if not position:
-        return "Its place in line comes with the next round"
+        return _without_place(explain)
     if not count:
         return "It is first in line"
     return f"{counted(count, 'job')} {'is' if count == 1 else 'are'} ahead of it"
+
+
+def _without_place(explain: Explanation) -> str:
+    """Return why a waiting job has no place in line."""
+    reason = explain["reason"]
+    if reason in HELD_BACK:
+        return "It has no place in line while it is held back"
+    if reason == WaitReason.RECONFIGURING:
+        return "It has passed the line"
+    if reason == WaitReason.BACKOFF:
+        return "It has no place in line during the pause"
+    if cannot_start_itself(reason, explain["evidence"]):
+        return "It has no place in line while it cannot start"
+    return "Its place in line comes with the next round"

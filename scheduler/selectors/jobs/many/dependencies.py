@@ -9,25 +9,15 @@ from django.db.models.functions import RowNumber
 
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.core.model.plan import Evidence, WaitReason
-from scheduler.core.operations.needed_change import needed_change
+from scheduler.core.operations.place_in_line import cannot_start_itself
 from scheduler.core.spec.depends_on import Dependency, Verdict, dependencies_of
 from scheduler.models import Job
-from scheduler.selectors.evidence import Names, wait_evidence
+from scheduler.selectors.evidence import Names, jobs_ahead, wait_evidence
 from scheduler.selectors.rows import Json
 
 WAITS_FOR_OTHERS = (JobState.QUEUED, JobState.SUSPENDED)
 # So far up the dependencies of a job, and at so many jobs in all, a page looks for one that cannot start.
 MOST_LEVELS, MOST_LOOKED_AT = 10, 100
-# Reasons for which a job itself cannot start; others, such as a pause, are of the whole cluster.
-OF_ONE_JOB = frozenset(
-    {
-        WaitReason.QUEUE_QUOTA,
-        WaitReason.QUEUE_MAX,
-        WaitReason.USER_LIMIT,
-        WaitReason.NEVER_FEASIBLE,
-        WaitReason.ISOLATION,
-    }
-)
 # What is told of the others and changes while a job waits: read when it is shown, not kept with the reason.
 OF_THE_MOMENT = frozenset({"job_state", "ended_jobs"})
 
@@ -95,7 +85,9 @@ def open_now(dependencies: Sequence[Dependency]) -> tuple[tuple[int, ...], Evide
 
 
 def wait_evidence_now(job: Job, names: Names) -> Json:
-    """Return why one job waits as ``wait_evidence`` does, with how what it waits for stands now."""
+    """Return why one job waits as ``wait_evidence`` does, with how what it waits for, or stands behind, is now."""
+    if job.wait_reason == WaitReason.BEHIND_POLICY_ORDER:
+        return wait_evidence(job, names, ahead=jobs_ahead(job).count())
     dependencies = dependencies_of(job.waits_for) if job.wait_reason == WaitReason.DEPENDENCY else ()
     if not dependencies:
         return wait_evidence(job, names)
@@ -119,8 +111,7 @@ def _stuck(numbers: Sequence[int]) -> Evidence:
         jobs = Job.objects.filter(number__in=level, state__in=WAITS_FOR_OTHERS).defer("spec").order_by("number")
         waits_for: list[Dependency] = []
         for job in jobs:
-            needs_change = job.wait_reason in OF_ONE_JOB and needed_change(job.wait_reason, job.wait_evidence)
-            if job.state == JobState.SUSPENDED or needs_change:
+            if job.state == JobState.SUSPENDED or cannot_start_itself(job.wait_reason, job.wait_evidence):
                 return {"stuck_job": f"J-{job.number}", "stuck_state": job.state, "stuck_queue_id": job.queue_id}
             if job.wait_reason == WaitReason.DEPENDENCY:
                 waits_for += dependencies_of(job.waits_for)

@@ -89,7 +89,7 @@ def test_job_that_waits_is_told_why_and_when(world: World) -> None:
     preview = ask(world, resources={"gpus": 4}, progress={"total_steps": 100})
     blind = ask(world, resources={"gpus": 4})
 
-    assert (preview["feasible"], preview["starts"], preview["reason"]) == (True, "later", "behind_policy_order")
+    assert (preview["feasible"], preview["starts"], preview["reason"]) == (True, "later", "no_capacity")
     assert (preview["position"], preview["waiting_jobs"]) == (1, 1)
     assert not blind["estimate"]["known"]
     assert blind["estimate"]["sentence"].startswith("Not known: too few jobs have ended")

@@ -74,7 +74,7 @@ def test_parked_job_holds_memory_and_no_gpu_and_says_why_it_waits(slicing: World
     row = Job.objects.get(pk=first.pk)
     assert (parked.num_gpus, parked.cpus, parked.memory_bytes) == (0, 0.0, 3 * 2**30)
     assert running.memory_bytes + parked.memory_bytes <= Server.objects.get().memory_bytes
-    assert (row.state, row.wait_reason) == (JobState.PARKED, "behind_policy_order")
+    assert (row.state, row.wait_reason) == (JobState.PARKED, "no_capacity")
     assert agent.attempt_of(first.pk).wanted.gpu_indexes == ()
 
 

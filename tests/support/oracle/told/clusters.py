@@ -18,6 +18,7 @@ from scheduler.policies import POLICIES
 from scheduler.policies.fifo import Fifo
 from scheduler.policies.priority import Priority
 from tests.support.oracle.cases import Case, random_case
+from tests.support.oracle.told.line import line_wrong
 from tests.support.oracle.told.rules import false_rule
 from tests.support.oracle.told.waits import false_wait
 from tests.support.oracle.told.world import World
@@ -75,7 +76,7 @@ def told_wrong(cluster: Cluster, snapshot: Snapshot, plan: Plan) -> list[str]:
     for stop in plan.preemptions:
         if wrong := false_rule(world, config, stop):
             lines.append(f"{stop.job} by {stop.by_job}: {stop.rule.value} {stop.evidence}: {wrong}")
-    return lines
+    return lines + line_wrong(world, plan)
 
 
 def random_cluster(rng: Random) -> Cluster:
