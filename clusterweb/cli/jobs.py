@@ -206,6 +206,8 @@ def explain(given: Namespace) -> int:
         ways = [in_words(f"{way['title']}. {way['sentence']}", devices) for way in found["unblock"]]
         lines += [f"  {at}. {way}" for at, way in enumerate(ways, start=1)]
         lines.append(f"Make one so: clusterweb explain {given.job} --apply 1")
+    elif told := found.get("unblock_sentence"):  # an older server does not say it
+        lines += ["", in_words(told, devices)]
     show(given, found, "\n".join(lines))
     return 0
 

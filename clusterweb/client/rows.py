@@ -167,6 +167,7 @@ class Explanation(TypedDict):
     estimate_basis: str
     kept: str
     unblock: list[Change]
+    unblock_sentence: str
 
 
 class PreemptedJob(TypedDict):

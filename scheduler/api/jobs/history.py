@@ -15,7 +15,7 @@ from scheduler.selectors.jobs.datasets import job_bad_items
 from scheduler.selectors.jobs.listing import attempt_row, event_row, job_events, job_explain, job_series, job_timeline
 from scheduler.selectors.jobs.reason_rows import ExplanationWithChanges
 from scheduler.selectors.visibility import require_job
-from scheduler.whatif.one_job.unblock import job_unblockers
+from scheduler.whatif.one_job.unblock import job_unblockers, nothing_helps
 
 OLDEST_FIRST = Order(name="number", column="number", tie="number")
 
@@ -67,10 +67,9 @@ class JobExplain(ApiView):
     def get(self, request: Request, job: str) -> Response:
         """Return the binding constraint with its numbers, the jobs ahead, which checks pass and what would start it."""
         found, at = require_job(request.user, job), live_ports().clock.now()
-        answer: ExplanationWithChanges = {
-            **job_explain(request.user, found, at),
-            "unblock": job_unblockers(request.user, found, at),
-        }
+        explain, ways = job_explain(request.user, found, at), job_unblockers(request.user, found, at)
+        told = "" if ways else nothing_helps(request.user, found, explain)
+        answer: ExplanationWithChanges = {**explain, "unblock": ways, "unblock_sentence": told}
         return Response(answer)
 
 

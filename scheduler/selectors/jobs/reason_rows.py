@@ -59,10 +59,13 @@ class EstimateError(TypedDict):
 
 
 class PlaceInLine(TypedDict):
-    """Where a waiting job stands in the order of the policy; all null or empty when it does not wait."""
+    """Where a waiting job stands in the order of the policy; all null or empty when it has no place there."""
 
-    position: Annotated[int | None, "Place in the cluster; 1 is next."]
-    waiting_jobs: int | None
+    position: Annotated[
+        int | None,
+        "Place in the cluster; 1 is next. null before its first round, and while it may not start whatever ends.",
+    ]
+    waiting_jobs: Annotated[int | None, "Jobs that have a place, parked ones included."]
     queue_position: int | None
     queue_waiting_jobs: int | None
     num_ahead: int
@@ -122,6 +125,7 @@ class ExplanationWithChanges(Explanation):
     """Why a job waits."""
 
     unblock: Annotated[list[UnblockRow], "Up to three; none when you may not change the job."]
+    unblock_sentence: Annotated[str, "Where there is none: what was tried, and what has to change first."]
 
 
 class SimulatedStart(TypedDict):

@@ -12,13 +12,14 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 
 from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.plan import WaitReason
 from scheduler.core.model.tables import JobTable
 from scheduler.core.operations.time_left import moment_after
 from scheduler.core.round.hypothetical import Said, first_that_starts, with_job_as
 from scheduler.core.spec.spec import JobSpec
 from scheduler.core.spec.units import duration_words
 from scheduler.models import Job
-from scheduler.selectors.jobs.reason_rows import PreemptedJob, UnblockRow
+from scheduler.selectors.jobs.reason_rows import Explanation, PreemptedJob, UnblockRow
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Actor, access_of, may_act_on_job
 from scheduler.whatif.one_job.present import CpuAllowance, present_read, simulate_starts
@@ -33,6 +34,8 @@ FUTURES = 12
 LEAST_SOONER_S = 60.0
 LEAST_SOONER_FRAC = 0.1
 KEPT_S = 60
+# Reasons for which no change of a job is tried: no round would look at it.
+UNTRIED = frozenset({WaitReason.POLICY_PAUSED, WaitReason.NO_SERVER, WaitReason.BACKOFF})
 
 
 def job_unblockers(user: Actor, job: Job, at: datetime) -> list[UnblockRow]:
@@ -59,6 +62,18 @@ def job_unblockers_soon(user: Actor, job: Job, at: datetime, *, most_jobs: int |
         kept = _found(Question(job=job, spec=JobSpec.parse(job.spec), row=row, present=present, user=user))
         cache.set(key, kept, KEPT_S)
     return kept
+
+
+def nothing_helps(user: Actor, job: Job, explain: Explanation) -> str:
+    """Return what is told of a waiting job where ``job_unblockers`` found nothing; pages and REST say the same."""
+    if job.state != JobState.QUEUED:
+        return ""
+    change = f"It cannot start until {explain['needed_change']}." if explain["needed_change"] else ""
+    if explain["reason"] in UNTRIED or not may_act_on_job(user, job):
+        return change
+    if change:
+        return f"No change of the job that we tried would start it. {change}"
+    return "No change of the job that we tried would start it sooner. Each round tries again."
 
 
 def _found(question: Question) -> list[UnblockRow]:

@@ -125,11 +125,22 @@ def test_what_frees_next_is_told_by_the_jobs_that_say_so(world: World) -> None:
 
 
 def test_when_no_change_helps_the_page_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a job that waits; not for one that runs."""
+    """For a job that waits; not for one that runs, and not to a reader for whom none was tried. REST says the same."""
     monkeypatch.setattr("frontend.pages.jobs.waiting.offers.job_unblockers_soon", lambda user, job, at, most_jobs: [])
-    assert "No change we tried would end it sooner." in why(world, waiting(world))
+    monkeypatch.setattr("scheduler.api.jobs.history.job_unblockers", lambda user, job, at: [])
+    tried, job = "No change of the job that we tried would start it", waiting(world)
     running = job_make(world.vision, state=JobState.RUNNING, owner=world.users["member"])
-    assert "No change we tried" not in why(world, running)
+
+    assert f"{tried} sooner. Each round tries again." in why(world, job)
+    assert tried not in why(world, running)
+    assert tried not in world.browser("viewer").open(f"/jobs/J-{job.number}/why").text
+
+    evidence = {"queue_id": world.vision.pk, "needed_gpus": 2, "user_max_gpus": 1, "user_held_gpus": 0}
+    Job.objects.filter(pk=job.pk).update(wait_reason="user_limit", wait_evidence=evidence)
+    asked = world.browser("member").client.get(f"/api/v1/jobs/{job.pk}/explain").json()
+
+    assert asked["unblock_sentence"].startswith(f"{tried}. It cannot start until one user may hold 2 GPUs in vision")
+    assert asked["unblock_sentence"].replace("GPU", "CPU slot") in why(world, job)
 
 
 def test_six_tabs_hold_all_that_nine_held(world: World) -> None:

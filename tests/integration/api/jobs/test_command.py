@@ -289,6 +289,32 @@ def test_job_verbs(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert captured.out.splitlines()[-1] == f"{number}  cancelled"
 
 
+def test_explain_says_what_to_do_and_names_no_job_ahead_that_cannot_start(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the words of the page; a job whose place a round would not give is in no list."""
+    monkeypatch.setattr("scheduler.api.jobs.history.job_unblockers", lambda user, job, at: [])
+    stuck, first, job = (job_make(shop.vision, owner=shop.users["member"], name=name) for name in ("no", "go", "me"))
+    never = {"needed_gpus": 99, "largest_possible_gpus": 4}
+    for row, place, reason, evidence in (
+        (stuck, None, WaitReason.NEVER_FEASIBLE, never),
+        (first, 1, WaitReason.NO_CAPACITY, {}),
+        (job, 2, WaitReason.BEHIND_POLICY_ORDER, {"needed_gpus": 1, "free_gpus": 0}),
+    ):
+        Job.objects.filter(pk=row.pk).update(wait_position=place, wait_reason=reason, wait_evidence=evidence)
+
+    assert main(["explain", f"J-{job.number}"]) == 0
+    said = capsys.readouterr().out
+    assert "1 job is ahead" in said
+    assert f"J-{first.number} go" in said
+    assert f"J-{stuck.number}" not in said
+    assert said.endswith("\nNo change of the job that we tried would start it sooner. Each round tries again.\n")
+    assert main(["explain", f"J-{stuck.number}"]) == 0
+    said = capsys.readouterr().out
+    assert "\nNo change of the job that we tried would start it. It cannot start until servers that can give it" in said
+    assert " in line" not in said
+
+
 def test_log_of_a_rank_and_how_often_a_command_starts(
     shop: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

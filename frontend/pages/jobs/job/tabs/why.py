@@ -11,6 +11,7 @@ from frontend.pages.jobs.waiting.offers import ChangeOffer, offers_of
 from frontend.pages.jobs.waiting.why import Piece, ReasonBox, ahead_title, checks_title, pieces_of, reason_context
 from scheduler.core.model.lifecycle import JobState
 from scheduler.selectors.jobs.reason_rows import CheckRow, Explanation, JobAhead
+from scheduler.whatif.one_job.unblock import nothing_helps
 
 
 class WhyTab(TypedDict):
@@ -23,6 +24,7 @@ class WhyTab(TypedDict):
     ahead: list[JobAhead]
     ahead_title: str
     needed_change: str
+    nothing_helps: str
     estimate: EstimateView | None
     offers: list[ChangeOffer] | None
     pieces: list[Piece]
@@ -41,7 +43,8 @@ def context(subject: Subject) -> WhyTab:
         for check in explain["checks"]
     ]
     pieces, waited = pieces_of(subject)
-    estimate = estimate_view(subject)
+    estimate, offers = estimate_view(subject), offers_of(subject)
+    told = nothing_helps(subject.request.user, subject.job, explain) if offers == [] else ""
     known = estimate if estimate and estimate.rows else None
     # What frees devices tells nothing of a job that no end of another one can start.
     waits = subject.state is JobState.QUEUED and not explain["needed_change"]
@@ -58,7 +61,8 @@ def context(subject: Subject) -> WhyTab:
         "chance": chance_chart(subject, known),
         "next_title": next_title,
         "next_events": events,
-        "offers": offers_of(subject),
+        "offers": offers,
+        "nothing_helps": subject.words(told),
         "pieces": pieces,
         "waited": waited,
         "receipts": receipts_of(subject),
