@@ -1,21 +1,18 @@
 """The first tab of a queue: share against quota, waiting jobs, fairness, loans and news."""
 
-from collections.abc import Mapping, Sequence
 from datetime import timedelta, tzinfo
 from typing import TypedDict
-
-from django.db.models import F
 
 from frontend.components.charts import Chart
 from frontend.components.devices import DeviceWord
 from frontend.components.happenings import Happening, happenings
 from frontend.components.times import Range, series_in
 from frontend.pages.queues.figures import fairness_chart, share_chart
-from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Queue
 from scheduler.selectors.cluster.fairness import FAIR, UNFAIR, fairness
 from scheduler.selectors.events import NOT_NEWS, event_row, events_joined
-from scheduler.selectors.jobs.listing import JobFilters, job_list, job_row
+from scheduler.selectors.jobs.listing import JobFilters, job_list
+from scheduler.selectors.jobs.queue_line import QueueLine, queue_line
 from scheduler.selectors.queues.rows import LoansNow
 from scheduler.selectors.queues.tree import names_below
 from scheduler.selectors.queues.usage import loan_ledger, share_series
@@ -30,8 +27,7 @@ MOMENT = timedelta(seconds=1)
 class QueueOverviewTab(TypedDict):
     """The context of the tab; ``unfair`` is the alert that the queue fares worse than the limit allows."""
 
-    waiting: Sequence[Mapping[str, object]]
-    waiting_more: int
+    waiting: QueueLine
     share: Chart
     fair: Chart
     loans_now: LoansNow
@@ -45,14 +41,11 @@ def overview_context(user: Actor, queue: Queue, range_: Range, *, zone: tzinfo, 
     shown, series = series_in(
         range_, zone, lambda since, until: share_series(queue, since=since, until=until, points=POINTS)
     )
-    waiting = job_list(user, JobFilters(states=(JobState.QUEUED,), queue=queue.name))
-    first = waiting.order_by(F("wait_position").asc(nulls_last=True), "number")[:WAITING_MOST]
     below = set(names_below(queue).values())
     rated = [row for row in fairness(user, range_.until)["jobs"] if row["queue"] in below]
     events = events_joined(Event.objects.filter(queue=queue).exclude(kind__in=NOT_NEWS)).order_by("-id")
     return {
-        "waiting": [job_row(job) for job in first],
-        "waiting_more": max(0, waiting.count() - WAITING_MOST),
+        "waiting": queue_line(user, queue, most=WAITING_MOST),
         "share": share_chart(
             name=queue.name, color_slot=queue.color_slot, series=series, range_=shown, zone=zone, device=device
         ),

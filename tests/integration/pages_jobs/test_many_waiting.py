@@ -44,6 +44,32 @@ def test_queue_page_begins_with_the_next_job_and_counts_all(world: World, last_f
     assert "2 990 more" in page.text
 
 
+def places(page: Page) -> list[str]:
+    """Return the places in the table of waiting jobs, top to bottom."""
+    return re.findall(r'<tr data-job="[^"]*" data-open><td class="num minor">([^<]*)</td>', page.html)
+
+
+def test_queue_page_says_which_places_are_not_in_its_list(world: World) -> None:
+    """Jobs of other queues and parked ones have places between; one that has left the line leaves no gap."""
+    states = {1: JobState.QUEUED, 3: JobState.QUEUED, 4: JobState.PARKED, 6: JobState.QUEUED}
+    shown = {place: job_make(world.vision, state=state) for place, state in states.items()}
+    hidden = job_make(world.speech, name="canary-theirs")
+    stuck = job_make(world.vision, wait_reason=WaitReason.NEVER_FEASIBLE)
+    for place, job in {**shown, 5: hidden}.items():
+        Job.objects.filter(pk=job.pk).update(wait_position=place)
+    page = world.browser("lead").open(f"/queues/{world.vision.name}")
+
+    assert numbers(page) == [*(job.number for place, job in shown.items() if place != 4), stuck.number]
+    assert places(page) == ["1", "2", "5", ""]
+    assert "Places count all jobs in line: 2 of other queues, or parked, are not in this list." in page.text
+    assert "canary-theirs" not in page.html
+
+    Job.objects.filter(pk__in=[hidden.pk, shown[4].pk]).delete()
+    page = world.browser("lead").open(f"/queues/{world.vision.name}")
+    assert places(page) == ["1", "2", "3", ""]
+    assert "not in this list" not in page.text
+
+
 def test_overview_counts_all_of_ones_jobs_and_shows_running_ones_first(world: World, last_first: list[Job]) -> None:
     """A job that was submitted first and runs stands above thousands of newer ones."""
     running = last_first[0]
