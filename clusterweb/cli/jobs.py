@@ -11,7 +11,7 @@ from pathlib import Path
 
 from clusterweb.cli.asked import Asked, asked_of, require_no_folder, spec_bytes
 from clusterweb.cli.foretold import environment_lines, preview_text, wait_lines, when_lines
-from clusterweb.cli.text import devices_named, in_words, progress, since, size, table
+from clusterweb.cli.text import counted, devices_named, in_words, progress, since, size, table
 from clusterweb.client.client import ENDED, Client, place_after
 from clusterweb.client.errors import CommandError, ServerRefused
 from clusterweb.client.folders.sending import Sent, ignored_text
@@ -303,8 +303,8 @@ def _card(job: JobAnswer, devices: str) -> str:
         ("loss", "" if job["loss"] is None else f"{job['loss']:.6g}"),
         ("kept", job["kept"]),
         ("attempt", job["attempt"]["number"] if job["attempt"] else ""),
-        ("failed", f"{job['failures']} of at most {job['max_attempts']} times" if job["failures"] else ""),
-        ("preempted", f"{job['preemptions']} times" if job["preemptions"] else ""),
+        ("failed", f"{job['failures']} of at most {counted(job['max_attempts'], 'time')}" if job["failures"] else ""),
+        ("preempted", counted(job["preemptions"], "time") if job["preemptions"] else ""),
         ("ended", " ".join(part for part in (job["end_cause"], job["end_detail"]) if part)),
     ]
     return "\n".join(f"{name:<10}{value}" for name, value in rows if value not in ("", None))

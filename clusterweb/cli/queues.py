@@ -4,7 +4,7 @@ import json
 from argparse import Namespace
 
 from clusterweb.cli.jobs import show
-from clusterweb.cli.text import devices_named, since, table
+from clusterweb.cli.text import counted, devices_named, since, table
 from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError
 from clusterweb.client.rest import Json
@@ -20,7 +20,7 @@ def top(given: Namespace) -> int:
         f"{now['allocated_gpus']} of {now['num_gpus']} {devices} held, {now['busy_gpus']} busy, "
         + (f"{now['unknown_gpus']} not known, " if now["unknown_gpus"] else "")
         + f"{now['free_gpus']} free, {now['broken_gpus']} broken",
-        f"{now['running_jobs']} jobs run, {now['waiting_jobs']} wait",
+        f"{counted(now['running_jobs'], 'job')} running, {now['waiting_jobs']} waiting",
         f"{now['policy']}, {now['locality']}, {now['mechanism']}; round {now['round']}, "
         f"{since(now['round_finished_at'])} ago" + ("; paused" if now["paused"] else ""),
     ]

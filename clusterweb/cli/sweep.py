@@ -7,7 +7,7 @@ from typing import Any
 
 from clusterweb.cli.asked import asked_of
 from clusterweb.cli.jobs import MOST_ROWS, show, tell
-from clusterweb.cli.text import devices_named, duration, in_words, since, table
+from clusterweb.cli.text import counted, devices_named, duration, in_words, since, table
 from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError
 from clusterweb.client.folders.sending import folder_send
@@ -28,7 +28,8 @@ def sweep(given: Namespace) -> int:
         return 0
     _ask(tried["count"], is_sure=given.yes)
     made: Json = client.post("experiments", json.dumps(body).encode())
-    show(given, made, f"{made['name']}: {tried['count']} jobs  {client.account.url}/experiments/{made['id']}")
+    jobs = counted(tried["count"], "job")
+    show(given, made, f"{made['name']}: {jobs}  {client.account.url}/experiments/{made['id']}")
     return 0
 
 
@@ -98,8 +99,8 @@ def _ask(count: int, *, is_sure: bool) -> None:
     if count <= ASKED_FROM or is_sure:
         return
     if not sys.stdin.isatty():
-        raise CommandError(f"This makes {count} jobs. Add --yes to make them, or --dry-run to see them.")
-    if input(f"This makes {count} jobs. Go on? [y/N] ").strip().lower() not in {"y", "yes"}:
+        raise CommandError(f"This makes {counted(count, 'job')}. Add --yes to make them, or --dry-run to see them.")
+    if input(f"This makes {counted(count, 'job')}. Go on? [y/N] ").strip().lower() not in {"y", "yes"}:
         raise CommandError("Nothing is submitted.")
 
 
@@ -111,7 +112,7 @@ def _listed(tried: Json) -> str:
     if len(rows) < tried["count"]:
         lines.append(f"... and {tried['count'] - len(rows)} more")
     command = " ".join(tried["command"])
-    return "\n".join([*lines, "", f"{tried['count']} jobs. The first runs: {command}", "Nothing is stored."])
+    return "\n".join([*lines, "", f"{counted(tried['count'], 'job')}. The first runs: {command}", "Nothing is stored."])
 
 
 def _plain(value: float | None) -> str:

@@ -42,6 +42,11 @@ def in_words(text: str, devices: str) -> str:
     return GPU_WORD.sub(lambda found: devices if found[0] == "GPUs" else devices.removesuffix("s"), text)
 
 
+def counted(count: int, one: str) -> str:
+    """Return a count with its noun: ``1 job``, ``7 jobs``."""
+    return f"{count} {one}" if count == 1 else f"{count} {one}s"
+
+
 def duration(seconds: float) -> str:
     """Return ``40 s``, ``17 min``, ``1 h 8 min`` or ``2 d 3 h``, as pages do."""
     if 0 < seconds < 0.995:

@@ -18,6 +18,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import DatabaseError, connection, connections
 
+from scheduler.core.spec.units import counted
 from scheduler.management.later_attempts import later_attempts_record
 from scheduler.models import Cluster, Job, Queue
 from scheduler.services.events import event_record
@@ -75,7 +76,7 @@ def backup_restore(path: Path, *, replace: bool, at: datetime, now: bool = False
     Cluster.objects.get_or_create(pk=1, defaults={"epoch": epoch + 1, "paused": True})
     event_record(kind="settings", actor=OPERATOR, at=at, reason="restore", data={"after": {"paused": True}})
     later = later_attempts_record(at=at)
-    return f"{_contents()}, {later} attempts begun after the backup" if later else _contents()
+    return f"{_contents()}, {counted(later, 'attempt')} begun after the backup" if later else _contents()
 
 
 def _refuse_live(*, replace: bool, at: datetime, now: bool) -> int:
@@ -180,4 +181,4 @@ def _postgres_where() -> tuple[list[str], dict[str, str]]:
 
 
 def _contents() -> str:
-    return f"{Queue.objects.count()} queues, {Job.objects.count()} jobs"
+    return f"{counted(Queue.objects.count(), 'queue')}, {counted(Job.objects.count(), 'job')}"

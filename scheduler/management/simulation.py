@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from scheduler.core.spec.units import counted
 from scheduler.simulator import VERSION
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.replay.saving import States, UnusableStateError
@@ -122,11 +123,11 @@ def describe(study: Study, prepared: Prepared) -> str:
     """Return what was replayed in one line: ``60 jobs of t.csv on 16 servers x (...), 128 GPUs, ..., one queue``."""
     gpus = int(prepared.servers.num_gpus.sum())
     rounds = "rounds whenever something changes" if study.round_s is None else f"rounds of {study.round_s:g} s"
-    jobs = f"{len(prepared.trace.jobs):,} jobs of {prepared.trace.source}"
+    jobs = f"{counted(len(prepared.trace.jobs), 'job')} of {prepared.trace.source}"
     count = len(prepared.queue_names)
     source = "cluster file" if study.cluster.queues else "trace"
     queues = "one queue" if count == 1 else f"{count:,} queues of the {source}"
-    return f"{jobs} on {prepared.cluster_text}, {gpus:,} GPUs, {rounds}, {queues}"
+    return f"{jobs} on {prepared.cluster_text}, {counted(gpus, 'GPU')}, {rounds}, {queues}"
 
 
 def _quotas(study: Study, prepared: Prepared) -> str:

@@ -17,6 +17,7 @@ from scheduler.core.model.errors import NotAllowed
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import QueueTable
 from scheduler.core.round.plan_round import plan_round
+from scheduler.core.spec.units import counted
 from scheduler.live.rounds.run_round import with_promotions
 from scheduler.live.rounds.snapshot import NO_LIMIT_GPUS, LiveSnapshot, snapshot_read
 from scheduler.models import Cluster, Job, Queue
@@ -185,13 +186,13 @@ _SENTENCES = {
     "paused": "Scheduling is paused, so nothing can be said of the next day.",
     "no_history": "Not known yet: too few jobs have ended to tell how long jobs run, and some do not say it.",
     "busy": "Others are asking the same just now. Ask again in a few seconds.",
-    "too_large": "{jobs} jobs are more than can be simulated while you wait, even for {hours} h. What-if has the time: "
+    "too_large": "{jobs} are more than can be simulated while you wait, even for {hours} h. What-if has the time: "
     "ask there what these quotas would do on the live cluster.",
 }
 
 
 def _sentence(found: Forecast | None, reason: str, *, num_jobs: int, horizon_s: float) -> str:
-    numbers = {"jobs": f"{num_jobs:,}", "hours": f"{horizon_s / 3_600:.0f}"}
+    numbers = {"jobs": counted(num_jobs, "job"), "hours": f"{horizon_s / 3_600:.0f}"}
     return (_SENTENCES[reason] if reason else _told(found)).format(**numbers)
 
 
@@ -200,7 +201,7 @@ def _told(found: Forecast | None) -> str:
     assert found is not None
     every = f" with a round every {found.round_s / 60:.0f} min" if found.round_s else ""
     return (
-        f"From {{jobs}} jobs of the live cluster, simulated {{hours}} h ahead in {found.futures} futures{every}, each "
+        f"From {{jobs}} of the live cluster, simulated {{hours}} h ahead in {found.futures} futures{every}, each "
         "once with the present quotas and once with yours. How long jobs still run is estimated from what they report "
         "and from jobs of the same owner and queue that ended; new jobs come as in the last days."
     )

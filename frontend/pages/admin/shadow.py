@@ -147,7 +147,8 @@ def _finding(shadow: Shadow, scores: list[ScoreRow], rounds: list[ShadowRound]) 
         return shadow.chosen["policy"], f"completes jobs {percent(abs(other / live - 1))} {word}, replayed over {jobs}"
     if rounds:
         differ = sum(bool(row.num_only_shadow or row.num_only_live or row.num_other_gpus) for row in rounds)
-        return shadow.chosen["policy"], f"would have decided otherwise in {differ} of the last {len(rounds)} rounds"
+        of_them = f"{differ} of the last {counted(len(rounds), 'round')}"
+        return shadow.chosen["policy"], f"would have decided otherwise in {of_them}"
     return shadow.chosen["policy"], "has planned no round yet"
 
 

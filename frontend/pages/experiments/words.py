@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from frontend.components.formats import counted, number, percent, significant
+from frontend.components.formats import counted, percent, significant
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.selectors.jobs.experiment_rows import ConfigurationRow, ExperimentDetail
 from scheduler.selectors.rows import Json
@@ -97,7 +97,7 @@ def verdict_of(one: ConfigurationRow, experiment: ExperimentDetail) -> SearchVer
     if one["state"] in TERMINAL:
         return _ended(one, experiment, heads)
     if not chance:
-        why = f"No verdict before its first look, after {number(experiment['feedback_steps'] or 0)} steps."
+        why = f"No verdict before its first look, after {counted(experiment['feedback_steps'] or 0, 'step')}."
         return SearchVerdict(word="No verdict yet", tone="mute", icon="clock", why=why)
     if one["promise"] == "promising":
         return SearchVerdict(word="Promising", tone="ok", icon="arrow-up", why=f"{heads} Has a GPU of its own.")

@@ -99,7 +99,7 @@ def _queues(over_time: Course, names: Sequence[str], colors: Sequence[str], pref
     parts: list[tuple[str, str, FloatArray]] = [(names[row], colors[row], over_time.queues[:, row]) for row in own]
     rest = [row for row, color in enumerate(colors) if color == _OTHERS]
     if rest:
-        parts.append((f"{len(rest)} others", _OTHERS, over_time.queues[:, rest].sum(axis=1)))
+        parts.append((counted(len(rest), "other"), _OTHERS, over_time.queues[:, rest].sum(axis=1)))
     total = float(means.sum())
     first = max((row for row, name in enumerate(names) if name != OTHERS), key=lambda row: float(means[row]))
     title = f"{names[first]} holds {percent(float(means[first]) / total if total else 0.0)} of the allocated GPU time"

@@ -27,6 +27,7 @@ from scheduler.core.model.lifecycle import PREPARING, JobState
 from scheduler.core.spec.launch import launch_words
 from scheduler.core.spec.limits import PRIORITY
 from scheduler.core.spec.spec import JobSpec
+from scheduler.core.spec.units import counted
 from scheduler.models import Job
 from scheduler.ports import live_ports
 from scheduler.selectors.files.archive import MOST_PATHS
@@ -75,7 +76,7 @@ def _checks(spec: JobSpec, preview: JobPreview) -> list[CheckRow]:
     if spec.array is not None:
         most = spec.array.most_at_work
         at_once = f", {most} of them at work at once" if most else ""
-        array.append({"name": "array", "ok": True, "text": f"{spec.num_jobs} jobs{at_once}."})
+        array.append({"name": "array", "ok": True, "text": f"{counted(spec.num_jobs, 'job')}{at_once}."})
     return [
         {"name": "spec", "ok": True, "text": "Every field is known and within its range."},
         {"name": "launch", "ok": True, "text": f"Its command starts {launch_words(spec.starts_per, spec.resources)}."},

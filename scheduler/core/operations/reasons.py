@@ -26,7 +26,7 @@ def _holds(evidence: Evidence, limit: str) -> str:
     held, most = evidence.get("queue_held_gpus"), evidence.get(limit)
     if held is None or most is None:
         return f"{queue} holds all it may"
-    return f"{queue} holds {held} of {most} GPUs"
+    return f"{queue} holds {held} of {quantity(evidence, limit)}"
 
 
 def _given_back(reason: WaitReason, evidence: Evidence, limit: str) -> str:
@@ -97,7 +97,7 @@ def _dependency(evidence: Evidence) -> str:
     job = name(evidence, "job", f"J-{number}" if number else "another job")
     waits = f"It waits until {job} {_UNTIL.get(str(evidence.get('until')), 'has ended')}"
     change = cannot_start(WaitReason.DEPENDENCY, evidence)
-    if "ended_jobs" in evidence:
+    if "ended_jobs" in evidence and evidence.get("array_jobs") != 1:
         return f"{waits}; {evidence['ended_jobs']} of its {evidence.get('array_jobs')} jobs have ended.{change}"
     now = f"; that is {evidence['job_state']} now" if "job_state" in evidence else ""
     more = evidence.get("jobs", 1)
@@ -175,8 +175,9 @@ def _isolation(evidence: Evidence) -> str:
     change = cannot_start(WaitReason.ISOLATION, evidence)
     if barred == servers:
         return f"No server keeps jobs apart well enough for {queue}.{change}"
+    do = "does" if barred == 1 else "do"
     return (
-        f"It needs {quantity(evidence, 'needed_gpus')}. {barred} of {servers} servers do not keep jobs apart well "
+        f"It needs {quantity(evidence, 'needed_gpus')}. {barred} of {servers} servers {do} not keep jobs apart well "
         f"enough for {queue}; the others {'are too small' if change else 'have no room'} for it.{change}"
     )
 

@@ -95,7 +95,8 @@ def _isolation(evidence: Evidence) -> tuple[str, str]:
     if not isinstance(barred, int) or not isinstance(servers, int):
         return "Isolation of servers", "none with room keeps jobs apart well enough"
     room = ", without room" if barred < servers else ""
-    return "Isolation of servers", f"{servers - barred} of {servers} keep jobs apart well enough{room}"
+    keep = "keeps" if servers - barred == 1 else "keep"
+    return "Isolation of servers", f"{servers - barred} of {servers} {keep} jobs apart well enough{room}"
 
 
 def _preparing(evidence: Evidence) -> tuple[str, str]:

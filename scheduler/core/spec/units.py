@@ -65,6 +65,11 @@ def format_duration(seconds: float) -> str:
     return f"{int(seconds)}s" if seconds == int(seconds) else f"{seconds:.3f}".rstrip("0") + "s"
 
 
+def counted(count: int, one: str) -> str:
+    """Return a count with its noun: ``1 job``, ``7 jobs``."""
+    return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"
+
+
 def duration_words(seconds: float, *, space: str = " ") -> str:
     """Return a length of time in its two largest units: ``40 s``, ``17 min``, ``1 h 8 min``, ``2 d 3 h``.
 

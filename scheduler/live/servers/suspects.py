@@ -15,6 +15,7 @@ from django.db import transaction
 
 from scheduler.core.model.lifecycle import INFRASTRUCTURE
 from scheduler.core.operations.failures import MACHINE
+from scheduler.core.spec.units import counted
 from scheduler.live.servers.inventory import server_move
 from scheduler.models import Event, Lease, Server
 from scheduler.models.server import ServerState
@@ -92,6 +93,8 @@ def _drain(server_id: str, incidents: list[Incident], *, at: datetime) -> None:
         return
     moments, jobs = len({one.at for one in incidents}), len({one.job_id for one in incidents})
     failures = ", ".join(sorted({one.failure for one in incidents}))
-    detail = f"{moments} attempts of {jobs} jobs failed on it within an hour by machines: {failures}"
+    detail = (
+        f"{counted(moments, 'attempt')} of {counted(jobs, 'job')} failed on it within an hour by machines: {failures}"
+    )
     server_move(server, to=ServerState.DRAINING, at=at, actor="scheduler", reason="failures", detail=detail)
     log.warning("server_drained", extra={"server": server_id, "incidents": moments})

@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from scheduler.core.model.errors import SchedulerError
+from scheduler.core.spec.units import counted
 from scheduler.services.secrets.crypt import keys_rotate
 
 
@@ -20,5 +21,6 @@ class Command(BaseCommand):
         except SchedulerError as error:
             raise CommandError(str(error)) from None
         self.stdout.write(
-            f"{count} secrets are encrypted with key {number}. Keep a copy of the keys apart from backups."
+            f"{counted(count, 'secret')} {'is' if count == 1 else 'are'} encrypted with key {number}. "
+            "Keep a copy of the keys apart from backups."
         )

@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from django.db import OperationalError, transaction
 
 from scheduler.core.model.errors import NotAllowed, NotFound
+from scheduler.core.spec.units import counted
 from scheduler.models import ApiToken
 from scheduler.selectors.visibility import Actor, is_admin
 from scheduler.services.events import event_record
@@ -60,7 +61,7 @@ def token_create(
     if expires_at is not None and expires_at <= at:
         problems.add("expires_at", "range", "expires_at must lie in the future.")
     elif expires_at is not None and expires_at > at + longest() + CLOCK_SLACK:
-        problems.add("expires_at", "range", f"A token may last {longest().days} days at most.")
+        problems.add("expires_at", "range", f"A token may last {counted(longest().days, 'day')} at most.")
     if ApiToken.objects.filter(user=actor, revoked_at__isnull=True).count() >= MOST_TOKENS:
         problems.add("name", "count", f"You have {MOST_TOKENS} tokens. Revoke one first.")
     problems.refuse()

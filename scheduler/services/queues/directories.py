@@ -4,6 +4,7 @@ from datetime import datetime
 
 from agents.protocol.code import size_shown
 from scheduler.core.model.errors import FieldError, NotAllowed, SpecInvalid
+from scheduler.core.spec.units import counted
 from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.directories import KEPT_AT_LEAST
@@ -29,7 +30,7 @@ class Unconfirmed(SpecInvalid):
         self.largest = [(number, size_shown(num_bytes)) for number, num_bytes in removal.largest]
         largest = ", ".join(f"J-{number} ({size})" for number, size in self.largest)
         jobs = "1 ended job" if removal.num_jobs == 1 else f"{removal.num_jobs:,} ended jobs"
-        later = f"{removal.now_jobs:,} within minutes, the others within {removal.within_days} days"
+        later = f"{removal.now_jobs:,} within minutes, the others within {counted(removal.within_days, 'day')}"
         when = "within minutes" if removal.now_jobs == removal.num_jobs else later
         self.warning = f"This deletes the files of {jobs} for good, {size_shown(removal.num_bytes)}: {when}."
         detail = f"{self.warning} The largest: {largest}. Send confirmed_jobs {removal.num_jobs} to have them deleted."

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.core.model.tables import NO_ROW, QueueTable, ServerTable
+from scheduler.core.spec.units import counted
 
 GB = 10**9
 # A mistyped count must not fill the memory.
@@ -81,8 +82,9 @@ class Cluster:
     def describe(self) -> str:
         """Return the cluster in one line: ``16 servers x (8 GPUs, 24 cores, 500 GB)``."""
         return " + ".join(
-            f"{group.count} {'server' if group.count == 1 else 'servers'} x "
-            f"({group.gpus} GPUs, {group.cpus:g} cores, {group.memory_bytes / GB:g} GB)"
+            f"{counted(group.count, 'server')} x "
+            f"({counted(group.gpus, 'GPU')}, {group.cpus:g} {'core' if group.cpus == 1 else 'cores'}, "
+            f"{group.memory_bytes / GB:g} GB)"
             for group in self.groups
         )
 

@@ -14,6 +14,7 @@ import numpy as np
 from scheduler.core.model.holds import holds_from, holds_json
 from scheduler.core.model.profile import Profile
 from scheduler.core.model.tables import JobTable, Placements, QueueTable, ServerTable, Snapshot
+from scheduler.core.spec.units import counted
 from scheduler.simulator.draws import Draws
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.forecasts.run_times import RunTimes, ended_of
@@ -116,7 +117,7 @@ def _prepared(
         servers=servers,
         queues=queues_with(queues, names, variant.quotas),
         queue_names=names,
-        cluster_text=f"{len(servers):,} servers, {int(servers.num_gpus.sum()):,} GPUs",
+        cluster_text=f"{counted(len(servers), 'server')}, {counted(int(servers.num_gpus.sum()), 'GPU')}",
         mix={},
     )
 

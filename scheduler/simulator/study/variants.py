@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.core.model.tables import QueueTable, ServerTable
+from scheduler.core.spec.units import counted
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.study.arms import Arm, short_names
@@ -56,7 +57,7 @@ def variant_names(variants: Sequence[Variant]) -> list[str]:
             parts.append(f"{count} {'server' if count == 1 else 'servers'} {'more' if variant.servers > 0 else 'less'}")
         if variant.load != 1.0:
             parts.append(f"load \u00d7{variant.load:g}")
-        parts += [f"{queue} {gpus} GPUs" for queue, gpus in variant.quotas.items()]
+        parts += [f"{queue} {counted(gpus, 'GPU')}" for queue, gpus in variant.quotas.items()]
         names.append(", ".join(parts))
     return [
         name if names.count(name) == 1 else f"{name} ({names[:at].count(name) + 1})" for at, name in enumerate(names)

@@ -18,6 +18,7 @@ from django.db.models import Count, Q
 from scheduler.core.operations.time_left import time_left_s
 from scheduler.core.spec.depends_on import Dependency, read_depends_on
 from scheduler.core.spec.reading import FieldReader
+from scheduler.core.spec.units import counted
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Attempt, Cluster, Job, Round
 from scheduler.selectors.rows import FidelityRow, Json
@@ -103,7 +104,7 @@ def past_base(*, since: datetime, until: datetime, at: datetime) -> PastWindow:
         _lived(row_of, since=since, until=until, at=at),
         key=lambda one: (one.begin_s, one.array, one.array_index, one.name),
     )
-    text = f"{len(lived):,} jobs of {since:%-d %b %H:%M} to {until:%-d %b %H:%M} UTC"
+    text = f"{counted(len(lived), 'job')} of {since:%-d %b %H:%M} to {until:%-d %b %H:%M} UTC"
     queues = queues_json(tables.queues)
     source = {"kind": "jobs", "text": text, "queues": queues["names"], "ended": ended_rows(tables.queues)}
     unknown = _tells_nothing({**source, **_jobs_json(lived)})

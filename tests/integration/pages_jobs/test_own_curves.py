@@ -55,7 +55,7 @@ def test_damaged_files_are_named_and_the_rest_is_drawn(world: World, monkeypatch
 
     assert "bad/metrics.jsonl is damaged: the line at byte 0 cannot be read" in page.text
     assert "1 more are not drawn: z" in page.text
-    assert "1 values are no finite numbers" in page.text
+    assert "1 value is no finite number" in page.text
 
 
 def test_loss_of_a_file_is_the_loss_of_a_job_that_reports_none(world: World) -> None:

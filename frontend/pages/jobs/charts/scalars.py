@@ -63,7 +63,7 @@ def _chart(index: int, tag: str, curves: Sequence[Curve]) -> Chart:
     return Chart(
         id=f"scalar-{index}",
         title=f"{tag} is {significant(newest[1][-1])} at step {number(newest[0][-1])}",
-        sub=f"By step, from {where}{f'; {number(odd)} values are no finite numbers' if odd else ''}",
+        sub=f"By step, from {where}{f'; {_odd_words(odd)}' if odd else ''}",
         figure={
             "data": traces,
             "layout": layout(height=HEIGHT, left=50, y=level_axis(value for _, values in points for value in values)),
@@ -77,3 +77,7 @@ def _chart(index: int, tag: str, curves: Sequence[Curve]) -> Chart:
         table_rows=[(number(newest[0][i]), significant(newest[1][i])) for i in kept],
         height=HEIGHT,
     )
+
+
+def _odd_words(count: int) -> str:
+    return "1 value is no finite number" if count == 1 else f"{number(count)} values are no finite numbers"

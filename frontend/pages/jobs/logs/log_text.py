@@ -141,7 +141,7 @@ def _spans(row: str, style: _Style) -> tuple[Span, ...]:
             spans.append(Span(text=f"U+{ord(match['unseen']):04X}", css="ctl"))
     _add(spans, shown[at:], style.css)
     if left > 0:
-        spans.append(Span(text=f" … {left} more characters", css="dim"))
+        spans.append(Span(text=f" … {left} more {'character' if left == 1 else 'characters'}", css="dim"))
     return tuple(spans)
 
 

@@ -148,7 +148,7 @@ EXAMPLES: list[tuple[WaitReason, Evidence, str]] = [
     (
         WaitReason.ISOLATION,
         {"needed_gpus": 2, "queue": "vision", "barred_servers": 1, "servers": 3},
-        "It needs 2 GPUs. 1 of 3 servers do not keep jobs apart well enough for vision; "
+        "It needs 2 GPUs. 1 of 3 servers does not keep jobs apart well enough for vision; "
         "the others have no room for it.",
     ),
     (

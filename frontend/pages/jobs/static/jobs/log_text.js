@@ -62,7 +62,7 @@ const LogText = (() => {
       else if (match.groups.unseen) spans.push({ text: `U+${match.groups.unseen.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`, css: "ctl" });
     }
     add(spans, shown.slice(at), style.css);
-    if (letters.length > MOST_CHARS) spans.push({ text: ` … ${letters.length - MOST_CHARS} more characters`, css: "dim" });
+    if (letters.length > MOST_CHARS) spans.push({ text: ` … ${letters.length - MOST_CHARS} more character${letters.length - MOST_CHARS === 1 ? "" : "s"}`, css: "dim" });
     return spans;
   };
 
