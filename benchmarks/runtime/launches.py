@@ -77,9 +77,12 @@ def _start_s(confinement: Confinement | None) -> float:
     began_s = time.monotonic()
     pid = os.fork()
     if not pid:
-        if confinement:
-            confine(confinement)
-        os.execv(sys.executable, [sys.executable, "-c", "import agents.runtime"])
+        try:
+            if confinement:
+                confine(confinement)
+            os.execv(sys.executable, [sys.executable, "-c", "import agents.runtime"])
+        finally:
+            os._exit(1)
     if os.waitpid(pid, 0)[1]:
         raise RuntimeError("a script that imports the runtime failed")
     return time.monotonic() - began_s

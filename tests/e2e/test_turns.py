@@ -133,7 +133,7 @@ def waits_for_a_step(moves: list[Moves], ends: list[list[float]]) -> tuple[list[
 
 
 def turns_of(client: Client, job_id: str) -> list[tuple[float, float]]:
-    """Return the ended turns of a job, POSIX time: from its first state on GPUs until a round asked it off them.
+    """Return the turns of a job, POSIX time: from its first state on GPUs until a round asked it off them.
 
     The other gang may begin where the ranks of one server have left while those of another still leave.
     """
@@ -144,9 +144,10 @@ def turns_of(client: Client, job_id: str) -> list[tuple[float, float]]:
         if told["new_state"] in HOLDING:
             begin = at if begin is None else begin
         elif begin is not None:
-            turns.append((begin, at - told["data"].get("asked_s", 0.0)))
+            turns.append((begin, at - told["data"]["asked_s"]))
             begin = None
-    return turns
+    # Where a turn that lasts ends is not known; its beginning is.
+    return turns if begin is None else [*turns, (begin, begin)]
 
 
 def test_gangs_take_turns_as_one(turns: Stack, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from scheduler.core.packing.kept_placements import seats_by_job
 
 # Float sums of cores and bytes may miss their exact value by this share of a server.
 TOLERANCE = 1e-9
-_DUST = 1e-6  # of a GPU
+_DUST_GPUS = 1e-6
 # So many changes of servers, and kinds of jobs, are remembered; then what fits is counted anew.
 _MOST_CHANGES, _MOST_COUNTS = 4_096, 512
 
@@ -117,7 +116,8 @@ class Board:
             cpus, memory = self._least.of(row, server)
             self._cpus_left[server] -= sign * gpus * cpus
             self._memory_left[server] -= sign * gpus * memory
-            self._changed.append(server)
+        if self._least.alike:
+            self._changed += [server for server, _ in seats]
 
     def _count_sizes(self, row: int, seats: Seats, sign: int) -> None:
         sizes = self.space.sizes
@@ -139,9 +139,10 @@ class Board:
         return lambda server, gpus: gpus * cpus <= cpus_left[server] and gpus * memory <= memory_left[server]
 
     def may_fit(self, row: int) -> bool:
-        """Return False where free GPUs with enough cores and memory are too few for the row; a search would tell, too.
+        """Return False where too few free GPUs have the cores and memory beside them that the row needs.
 
-        Most jobs that insist on cores are asked of again and again in vain, so the count goes on as servers change.
+        Never False where a search finds seats. Most jobs that insist on cores are asked of again and again in vain,
+        so what fits is counted once for all that need the same, and from then on as servers change.
         """
         everywhere = self._least.everywhere(row) if self.tight else None
         if everywhere is None:
@@ -149,24 +150,26 @@ class Board:
         if len(self._changed) > _MOST_CHANGES or len(self._usable) > _MOST_COUNTS:
             self._changed.clear()
             self._usable.clear()
-        usable = self._usable.get(everywhere)
+        usable, num_servers = self._usable.get(everywhere), len(self.space.free)
         if usable is None:
-            usable = self._usable[everywhere] = _Usable(len(self.space.free))
-            changed: Iterable[int] = range(len(self.space.free))
+            usable = self._usable[everywhere] = _Usable(num_servers)
+            changed: Iterable[int] = range(num_servers)
+        elif len(self._changed) - usable.seen < num_servers:
+            changed = self._changed[usable.seen :]
         else:
-            changed = islice(self._changed, usable.seen, None)
+            changed = range(num_servers)
         usable.seen = len(self._changed)
         free, cpus_left, memory_left, (cpus, memory) = self.space.free, self._cpus_left, self._memory_left, everywhere
-        gpus_on = usable.gpus_on
+        fitting = usable.fitting
         for server in changed:
-            # Never less than a search counts: it multiplies where this divides.
+            # Rounded up by a little, since a search multiplies where this divides.
             most = min(
                 free[server],
-                int(cpus_left[server] / cpus + _DUST) if cpus else free[server],
-                int(memory_left[server] / memory + _DUST) if memory else free[server],
+                int(cpus_left[server] / cpus + _DUST_GPUS) if cpus else free[server],
+                int(memory_left[server] / memory + _DUST_GPUS) if memory else free[server],
             )
-            usable.total += max(most, 0) - gpus_on[server]
-            gpus_on[server] = max(most, 0)
+            usable.total += max(most, 0) - fitting[server]
+            fitting[server] = max(most, 0)
         return usable.total >= self.num_gpus[row]
 
     def fits_after(self, row: int, server: int, gpus: int, leaving: Sequence[int]) -> bool:
@@ -297,18 +300,18 @@ class Seated(Mapping[int, Seats]):
 
 
 class _Usable:
-    """How many free GPUs have so many cores and bytes beside them, by server and in all."""
+    """How many free GPUs have so many cores and bytes beside them, by server and in all, after ``seen`` changes."""
 
-    __slots__ = ("gpus_on", "seen", "total")
+    __slots__ = ("fitting", "seen", "total")
 
     def __init__(self, num_servers: int) -> None:
-        self.gpus_on, self.total, self.seen = [0] * num_servers, 0, 0
+        self.fitting, self.total, self.seen = [0] * num_servers, 0, 0
 
 
 class _Least:
     """Cores and bytes per GPU that a row must have on a server."""
 
-    __slots__ = ("_alike", "_cpus", "_cpus_share", "_everywhere", "_memory", "_memory_share")
+    __slots__ = ("_cpus", "_cpus_share", "_everywhere", "_memory", "_memory_share", "alike")
 
     def __init__(self, needs: Needs, releasing: Placements) -> None:
         fixed_cpus = (releasing.cpus / releasing.num_gpus).tolist()
@@ -319,12 +322,12 @@ class _Least:
         self._memory += zip(fixed_memory, fixed_memory, strict=True)
         self._cpus_share = needs.cpus_share.tolist()
         self._memory_share = needs.memory_share.tolist()
-        self._alike = len({*zip(self._cpus_share, self._memory_share, strict=True)}) == 1
+        self.alike = len({*zip(self._cpus_share, self._memory_share, strict=True)}) == 1
         self._everywhere: dict[int, tuple[float, float]] = {}
 
     def everywhere(self, row: int) -> tuple[float, float] | None:
         """Return what the row must have on each server; None where servers differ."""
-        if not self._alike:
+        if not self.alike:
             return None
         found = self._everywhere.get(row)
         if found is None:

@@ -98,7 +98,7 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
         desired_send(tell, transport=ports.transport, at=at)
     finally:
         # After the servers know, and not in the round's transaction: submits need not wait for thousands of reasons.
-        if live is not None and plan is not None and round_ is not None:
+        if live and plan and round_:
             waits = plan_waits(live, plan, deferred=applied.deferred)
             job_waits_record(waits=waits, round_number=round_.number, at=at)
     if live is not None and round_ is not None and not round_.error:
@@ -164,7 +164,7 @@ def _decide(begun: _Begun, ports: Ports) -> tuple[Round, Plan | None, AppliedPla
         plan = plan_round(begun.live.tables, begun.config)
     except PlanInvariantError as error:
         return _refused(begun, error, ports), None, AppliedPlan()
-    # What takes long with many jobs is computed before or after the transaction: submits wait for it.
+    # Before the transaction, since submits wait for it and both take long with many jobs.
     ready = _Ready(keys=keys_of(begun.live, plan, begun.config), snapshot_hash=begun.live.digest())
     try:
         round_, applied = _write(begun, plan, ports, ready)

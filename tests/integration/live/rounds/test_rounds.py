@@ -8,6 +8,7 @@ from django.db import transaction
 from agents.protocol.signing import DesiredState, unseal
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
+from scheduler.live.rounds import run_round
 from scheduler.live.rounds.run_round import RoundOvertaken, round_claim
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Cluster, Job, Lease, Round, Server
@@ -31,6 +32,22 @@ def test_round_on_top_of_an_old_snapshot_is_abandoned(world: World) -> None:
 
     assert Lease.objects.count() == before == 1
     assert Cluster.objects.get(pk=1).round_number == Round.objects.count()
+
+
+def test_servers_are_told_although_reasons_cannot_be_made(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that got its GPUs starts; why others wait comes with a later round."""
+    world.server("alpha")
+    job = world.submit()
+
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("no reasons")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run_round, "plan_waits", fails)
+        with pytest.raises(RuntimeError, match="no reasons"):
+            world.round("beat")
+
+    world.until_state(job, JobState.RUNNING, within_s=5)
 
 
 def test_many_changes_ask_for_one_round(world: World) -> None:
