@@ -17,7 +17,7 @@ from scheduler.live.steps import for_each
 from scheduler.models import Configuration, Experiment, Gpu, Job
 from scheduler.models.experiment import ExperimentState
 from scheduler.models.server import ServerState
-from scheduler.selectors.files.losses import JobLoss, losses_of, losses_so_far
+from scheduler.selectors.files.losses import JobLoss, curves_written, losses_of
 from scheduler.services.jobs.experiments import configuration_end, configurations_add, experiment_end
 from scheduler.services.jobs.state import job_event
 
@@ -54,8 +54,12 @@ def _step(experiment: Experiment, *, at: datetime) -> int:
     every = list(rows)
     losses = losses_of(one.job for one in every)
     known = losses.by_job
+    of_files = [
+        one.job for one in every if known[one.job_id].source and _takes(experiment, one, known[one.job_id].step)
+    ]
+    written = curves_written(of_files)
     for one in every:
-        _note(experiment, one, known[one.job_id])
+        _note(experiment, one, known[one.job_id], written.get(one.job_id, []))
     target = experiment.target_loss
     if target is not None and any(loss.value is not None and loss.value <= target for loss in known.values()):
         experiment_end(experiment, state=ExperimentState.FOUND, at=at)
@@ -79,21 +83,24 @@ def _step(experiment: Experiment, *, at: datetime) -> int:
     return 0
 
 
-def _note(experiment: Experiment, one: Configuration, known: JobLoss) -> None:
+def _takes(experiment: Experiment, one: Configuration, step: float | None) -> bool:
+    """Return whether a point at this step belongs in the curve of a configuration."""
+    return step is not None and len(one.curve) < CURVE_MOST and step >= _next_step(experiment, one)
+
+
+def _note(experiment: Experiment, one: Configuration, known: JobLoss, written: list[list[float]]) -> None:
     """Add the newest loss to the curve, where the next point is due; of a file also those that are new before it."""
-    spacing = (experiment.feedback_steps or 1) / POINTS
-    step, loss, before = known.step, known.value, len(one.curve)
-    if step is None or loss is None or step < _next_step(one, spacing):
+    step, loss = known.step, known.value
+    if step is None or loss is None or not _takes(experiment, one, step):
         return
-    for point in losses_so_far(one.job) if known.source else [(step, loss)]:
-        if point[0] >= _next_step(one, spacing) and len(one.curve) < CURVE_MOST:
+    for point in written if known.source else [[float(step), loss]]:
+        if _takes(experiment, one, point[0]):
             one.curve.append([*point])
-    if len(one.curve) > before:
-        one.save(update_fields=["curve"])
+    one.save(update_fields=["curve"])
 
 
-def _next_step(one: Configuration, spacing: float) -> float:
-    return float(one.curve[-1][0] if one.curve else 0) + spacing
+def _next_step(experiment: Experiment, one: Configuration) -> float:
+    return float(one.curve[-1][0] if one.curve else 0) + (experiment.feedback_steps or 1) / POINTS
 
 
 def _step_due(experiment: Experiment, one: Configuration, known: JobLoss) -> int | None:

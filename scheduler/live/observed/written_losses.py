@@ -18,11 +18,14 @@ from scheduler.core.model.lifecycle import TERMINAL
 from scheduler.models import Job, WrittenLoss
 from scheduler.models.experiment import ExperimentState
 from scheduler.selectors.files.losses import loss_curve
+from scheduler.selectors.files.opening import FilesAway
 from scheduler.selectors.files.scalars import Curve, Scalars, scalars_of
 from scheduler.selectors.files.survey import job_survey
 
 AGAIN_AFTER = timedelta(seconds=5)
-AFTER_END = timedelta(days=1)  # so long what a job left is read, if it was not yet
+# So long after its end a job is asked again whose files were not read to their end, and so long one that never was.
+AFTER_END, UNREAD_AFTER_END = timedelta(days=1), timedelta(days=30)
+AT_LEAST = 2  # jobs of a look: one that decides something and one in the turn of all
 AT_ONCE = 20
 POINTS = 200
 MOST_NAMES = 20_000  # of files looked at for one job, as on its page
@@ -33,15 +36,20 @@ def losses_read(*, at: datetime, go_on: Callable[[], bool] = lambda: True) -> in
     """Read the files of jobs that reported no loss, and note what is there; return of how many.
 
     Args:
-        go_on: Asked before each job but the first.
+        go_on: Asked before each job but the first AT_LEAST.
     """
     rows: list[WrittenLoss] = []
     for job in _in_turn(at):
-        if rows and not go_on():
+        if len(rows) >= AT_LEAST and not go_on():
             break
         rows.append(_read(job, at=at))
-    fields = ["source", "curve", "step", "loss", "read_at", "is_whole", "is_final"]
-    WrittenLoss.objects.bulk_create(rows, update_conflicts=True, unique_fields=["job"], update_fields=fields)
+    looked = ["read_at", "is_whole", "is_final"]
+    # A loss that was read stays known when its file is gone or cannot be read.
+    for found, fields in (
+        ([row for row in rows if row.loss is not None], ["source", "curve", "step", "loss", *looked]),
+        ([row for row in rows if row.loss is None], looked),
+    ):
+        WrittenLoss.objects.bulk_create(found, update_conflicts=True, unique_fields=["job"], update_fields=fields)
     return len(rows)
 
 
@@ -51,7 +59,8 @@ def _in_turn(at: datetime) -> list[Job]:
         Q(ended_at=None) | Q(written_loss__is_final=False)
     )
     silent = Job.objects.filter(loss=None, first_started_at__isnull=False, directory_removal_at=None)
-    due = silent.filter(is_due).filter(Q(ended_at=None) | Q(ended_at__gt=at - AFTER_END))
+    never = Q(written_loss=None, ended_at__gt=at - UNREAD_AFTER_END)
+    due = silent.filter(is_due).filter(Q(ended_at=None) | Q(ended_at__gt=at - AFTER_END) | never)
     decides = Q(configuration__experiment__state=ExperimentState.RUNNING) | Q(spec__progress__early_stop=True)
     pairs = zip_longest(_oldest(due.filter(decides)), _oldest(due))
     return list({job.pk: job for job in chain.from_iterable(pairs) if job is not None}.values())
@@ -65,8 +74,8 @@ def _oldest(due: QuerySet[Job]) -> list[Job]:
 def _read(job: Job, *, at: datetime) -> WrittenLoss:
     try:
         found = scalars_of(job, job_survey(job, most=MOST_NAMES, most_s=NAMES_S))
-    except NotFound:  # it has no directory, or none that we may read
-        found = Scalars(files=0, folder="", curves=[], notes=[], is_whole=True)
+    except NotFound as error:  # it has no directory, none that we may read, or none now
+        found = Scalars(files=0, folder="", curves=[], notes=[], is_whole=not isinstance(error, FilesAway))
     curve = loss_curve(found)
     points = [] if curve is None else _points(curve)
     row = WrittenLoss(job=job, read_at=at, is_whole=found.is_whole, is_final=found.is_whole and job.state in TERMINAL)

@@ -30,6 +30,10 @@ NOT_THERE = "Its directory cannot be found. Has the shared directory moved?"
 UNREADABLE = "The web process may not read them. It has to run as the user of the agents, or as root."
 
 
+class FilesAway(NotFound):
+    """What the job wrote may be there, and cannot be looked at now: the disk is away or fails."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobFiles:
     """The directory of a job, open.
@@ -111,7 +115,7 @@ def job_files(job: Job) -> Iterator[JobFiles]:
     """Open the directory of a job, which the caller may see.
 
     Raises:
-        NotFound: It has none, or it cannot be opened; the text is a sentence for the page.
+        NotFound: It has none, or it cannot be opened; the text is a sentence for the page. ``FilesAway``: not now.
     """
     if job.directory_removal_at is not None:
         raise NotFound(GONE)
@@ -123,6 +127,7 @@ def job_files(job: Job) -> Iterator[JobFiles]:
 
 
 def _opened(job: Job) -> int:
+    above = None
     try:
         # The path of the shared directory is the admin's, who may have made links in it.
         found = os.open(Path(settings.SHARED_DIR) / JOBS_DIR, FOLDER_FLAGS & ~os.O_NOFOLLOW)
@@ -134,8 +139,11 @@ def _opened(job: Job) -> int:
                 os.close(above)
     except PermissionError:
         raise NotFound(UNREADABLE) from None
-    except OSError:
-        raise NotFound(NOT_STARTED if job.first_started_at is None else NOT_THERE) from None
+    except OSError as error:
+        if job.first_started_at is None:
+            raise NotFound(NOT_STARTED) from None
+        is_gone = above is not None and error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+        raise (NotFound if is_gone else FilesAway)(NOT_THERE) from None
     return found
 
 

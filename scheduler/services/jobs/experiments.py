@@ -159,10 +159,12 @@ def _search_errors(data: Mapping[str, Any]) -> list[FieldError]:
 @transaction.atomic
 def configurations_add(experiment: Experiment, *, count: int, at: datetime, ids: Ids) -> None:
     """Submit the next configurations, at most CHUNK of them, and up to the experiment's size."""
-    rows = list(experiment.configurations.select_related("job").defer("job__spec").order_by("number"))
-    count = min(count, CHUNK, experiment.size - len(rows))
+    count = min(count, CHUNK)
+    if count > 0:
+        count = min(count, experiment.size - experiment.configurations.count())
     if count <= 0:
         return
+    rows = list(experiment.configurations.select_related("job").defer("job__spec").order_by("number"))
     ends = losses_of(one.job for one in rows if one.heading_for is None and one.job.state == JobState.COMPLETED).by_job
     known = [(one.values, ends[one.job_id].value if one.job_id in ends else one.heading_for) for one in rows]
     space = read_space(experiment.space)

@@ -9,7 +9,7 @@ import pytest
 from scheduler.core.model.lifecycle import JobState
 from scheduler.live.observed import written_losses
 from scheduler.live.observed.written_losses import losses_read
-from scheduler.models import Job, Queue, Server
+from scheduler.models import Job, Queue, Server, WrittenLoss
 from scheduler.selectors.files import scalars
 from scheduler.selectors.files.losses import JobLoss, losses_of, losses_so_far
 from tests.support.rows.experiments import experiment_make
@@ -117,20 +117,51 @@ def test_running_jobs_are_read_anew_and_ended_ones_to_their_end() -> None:
 
 
 def test_every_running_job_is_read_however_little_time_there_is() -> None:
-    """One job a look, which is all that a busy machine leaves: they come in turn, and what decides comes first."""
+    """Two jobs a look, which is all that a busy machine leaves: one that decides something, and one in turn of all."""
     queue, server = place()
     owner = user_make()
-    jobs = [job_make(queue, owner=owner, server=server, state=JobState.RUNNING) for _ in range(5)]
+    jobs = [job_make(queue, owner=owner, server=server, state=JobState.RUNNING) for _ in range(7)]
     for number, job in enumerate(jobs):
         file_write(job, "metrics.csv", b"loss\n%d\n" % number)
     search = experiment_make(queue, owner)
-    search.configurations.update(job=jobs[4])
-    known = []
-    for second in range(5):
-        assert losses_read(at=AT + timedelta(seconds=20 + second), go_on=lambda: False) == 1
-        known.append([one.value for one in losses_of(jobs).by_job.values() if one.value is not None])
+    template = search.configurations.get()
+    template.delete()
+    for number, job in enumerate(jobs[4:], start=1):
+        search.configurations.create(number=number, job=job, values=template.values)
+    looks = 6
+    for look in range(looks):  # so far apart that those that decide are due again
+        assert losses_read(at=LATER + look * written_losses.AGAIN_AFTER, go_on=lambda: False) == 2
 
-    assert known == [[4], [0, 4], [0, 1, 4], [0, 1, 2, 4], [0, 1, 2, 3, 4]]
+    assert {one.value for one in losses_of(jobs).by_job.values()} == set(range(7))
+
+
+def test_a_disk_that_is_away_changes_nothing_that_is_known(tmp_path: Path) -> None:
+    """Nor is it the end of what an ended job wrote: it is read when the disk is back."""
+    known, unread = job_with(out=b"loss\n4\n"), job_with(out=b"loss\n2\n")
+    Job.objects.filter(pk=unread.pk).update(directory_removal_at=AT)
+    losses_read(at=LATER)
+    Job.objects.filter(pk=unread.pk).update(directory_removal_at=None)
+    WrittenLoss.objects.filter(job=known).update(is_final=False)
+    jobs = tmp_path / "shared" / "jobs"
+    jobs.rename(tmp_path / "away")
+    again = LATER + written_losses.AGAIN_AFTER
+    losses_read(at=again)
+    away = losses_of(Job.objects.all())
+    (tmp_path / "away").rename(jobs)
+    losses_read(at=again + written_losses.AGAIN_AFTER)
+    back = losses_of(Job.objects.all())
+
+    assert (away.by_job[known.pk].value, away.by_job[unread.pk].value, away.unread) == (4.0, None, 2)
+    assert (back.by_job[known.pk].value, back.by_job[unread.pk].value, back.unread) == (4.0, 2.0, 0)
+
+
+def test_a_job_of_before_is_read_once() -> None:
+    """A sweep that ended last week, before anything was read, is ranked by its files."""
+    job = job_with(out=b"loss\n4\n")
+    Job.objects.filter(pk=job.pk).update(ended_at=AT - timedelta(days=7))
+
+    assert loss_of(job).value == 4.0
+    assert losses_read(at=LATER + written_losses.AGAIN_AFTER) == 0
 
 
 def test_a_look_is_bounded_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
 
@@ -101,6 +102,7 @@ def test_yet_is_said_while_a_loss_may_still_come(state: str, *, is_over: bool) -
     Configuration.objects.update(
         job=job_make(queue, owner=owner, state=JobState.COMPLETED if is_over else JobState.QUEUED)
     )
+    (Path(settings.SHARED_DIR) / "jobs").mkdir(parents=True, exist_ok=True)
     losses_read(at=AT)
 
     text = signed_in(owner).get(f"/experiments/{experiment.pk}").content.decode()
