@@ -87,6 +87,26 @@ def test_page_has_no_serious_fault_and_fits(window: BrowserContext, site: Site, 
     assert not sideways, sideways
 
 
+@pytest.mark.parametrize(("kind", "name"), [("full", "cluster")])
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_what_stands_on_the_map_keeps_its_distance(window: BrowserContext, site: Site, name: str, size: Any) -> None:
+    """The word below the pills of a server touches neither them nor the border, and its name stays on one line."""
+    page = window.new_page()
+    page.set_viewport_size(size)
+    page.goto(f"{site.url}{site.paths[name]}")
+    found = page.evaluate(
+        """() => [...document.querySelectorAll('#map .server')].map(server => {
+          const box = part => server.querySelector(part).getBoundingClientRect();
+          const [pills, word, name] = ['.cells', '.slot-word', '.head > span'].map(box);
+          const whole = server.getBoundingClientRect();
+          return [word.top - pills.bottom, whole.bottom - word.bottom, 20 - name.height];
+        })"""
+    )
+
+    assert found
+    assert min(min(gaps) for gaps in found) >= 4, found
+
+
 @pytest.mark.parametrize(("kind", "name"), PLACES)
 def test_page_reads_without_scripts(browser: Browser, site: Site, name: str) -> None:
     """Its one heading, its text, tables and forms are there as the server sent them."""
