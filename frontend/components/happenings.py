@@ -268,6 +268,11 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
         else f"{row['actor']} removed the files of {SUBJECT}.",
     ),
     "files_removal": lambda row: ("mute", "trash-2", f"{row['actor']} deleted files of {SUBJECT}."),
+    "files_not_removed": lambda row: (
+        "warn",
+        "triangle-alert",
+        "still has files that were to be deleted: no server could do it within a day.",
+    ),
     "report_rejected": lambda row: ("warn", "triangle-alert", f"sent a report that was refused: {row['reason']}."),
     "server_size": servers.server_size_words,
     "report_unusable": lambda row: (

@@ -8,7 +8,7 @@ import contextlib
 import json
 import logging
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from django.db import transaction
 from agents.protocol.shared_dir import FILE_REMOVALS_DIR, JOBS_DIR, REMOVALS_DIR
 from scheduler.core.model.errors import Conflict, NotAllowed
 from scheduler.core.model.lifecycle import TERMINAL, JobState
-from scheduler.models import Job
+from scheduler.models import Event, Job
 from scheduler.selectors.directories import KEPT_AHEAD, directory_kept_until, has_later_day, queue_keeps_until
 from scheduler.selectors.files.chosen import Chosen, files_chosen
 from scheduler.selectors.files.names import path_shown
@@ -156,29 +156,45 @@ def job_discard(*, actor: Actor, job: Job, at: datetime, paths: Collection[str] 
 
 def _refuse_asked(job: Job, chosen: Chosen) -> None:
     """Refuse what a request names that agents have not done yet: its bytes would be taken off the job twice."""
-    folder = Path(settings.SHARED_DIR) / FILE_REMOVALS_DIR
-    for request in sorted(folder.glob(f"{job.pk}.*")):
+    for request in _requests(job):
         with contextlib.suppress(OSError, ValueError):
             for asked in map(tuple, json.loads(request.read_bytes())["paths"]):
                 if any(asked[: len(parts)] == parts[: len(asked)] for parts in chosen.paths):
                     raise Conflict(f"{path_shown(asked)} is being deleted already. A server does it within a minute.")
 
 
+def _requests(job: Job) -> list[Path]:
+    """Return the requests for files of a job that is locked, those also that were only just committed.
+
+    Such a one still has its temporary name; the event says that it was not taken back.
+    """
+    folder = Path(settings.SHARED_DIR) / FILE_REMOVALS_DIR
+    for written in folder.glob(f".{job.pk}.*"):
+        number = written.suffix[1:]
+        if number.isdecimal() and Event.objects.filter(job=job, kind="files_removal", number=number).exists():
+            _put_in_place(written)
+    return sorted(folder.glob(f"{job.pk}.*"))
+
+
+def _put_in_place(written: Path) -> None:
+    """Give a request the name that agents look for, unless that was done meanwhile."""
+    with contextlib.suppress(FileNotFoundError):
+        written.rename(written.with_name(written.name[1:]))
+
+
 def _files_ask(job: Job, chosen: Chosen, *, actor: str, at: datetime) -> None:
     """Record that some files of an ended job are to go; its event also ends the time to take a cancel back."""
-    shown = chosen.shown
-    names = ", ".join(shown[:TOLD_PATHS]) + (f" and {len(shown) - TOLD_PATHS} more" if len(shown) > TOLD_PATHS else "")
     event = job_event(
         job=job,
         kind="files_removal",
         at=at,
         actor=actor,
         reason="discard",
-        data={"paths": names, "files": chosen.files, "size_bytes": chosen.num_bytes},
+        data={"paths": _told(chosen.shown), "files": chosen.files, "size_bytes": chosen.num_bytes},
     )
     request = Path(settings.SHARED_DIR) / FILE_REMOVALS_DIR / f"{job.pk}.{event.number}"
     written = _request_write(request, chosen)
-    transaction.on_commit(lambda: written.rename(request))
+    transaction.on_commit(lambda: _put_in_place(written))
 
 
 def _request_write(request: Path, chosen: Chosen) -> Path:
@@ -205,6 +221,28 @@ def _request_write(request: Path, chosen: Chosen) -> Path:
         log.warning("files_removal_not_written", extra={"request": request.name, "error": str(error)})
         raise Conflict(f"Nothing is deleted: the request cannot be written ({error.strerror}).") from None
     return temporary
+
+
+def files_give_up(job_id: str, request: Path, *, paths: Sequence[Sequence[str]], at: datetime) -> None:
+    """Take back a request for files that no agent could remove, with an event that says so. Raises OSError."""
+    with transaction.atomic():
+        job = Job.objects.select_for_update().get(pk=job_id)
+        job_event(
+            job=job,
+            kind="files_not_removed",
+            at=at,
+            actor="scheduler",
+            reason="no_agent_could",
+            data={"paths": _told(path_shown(tuple(parts)) for parts in paths), "directory": f"{JOBS_DIR}/{job.pk}"},
+        )
+        request.unlink()
+
+
+def _told(paths: Iterable[str]) -> str:
+    """Return the first paths, and how many more there are."""
+    shown = list(paths)
+    more = f" and {len(shown) - TOLD_PATHS} more" if len(shown) > TOLD_PATHS else ""
+    return ", ".join(shown[:TOLD_PATHS]) + more
 
 
 def directory_ask(job: Job, *, actor: str, reason: str, at: datetime) -> None:

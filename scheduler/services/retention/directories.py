@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from django.conf import settings
@@ -25,16 +25,17 @@ from scheduler.selectors.directories import KEPT_AT_LEAST, too_old
 from scheduler.selectors.files.chosen import is_there
 from scheduler.selectors.files.opening import job_files
 from scheduler.selectors.queues.stored import beyond_limits, kept_directories
-from scheduler.services.jobs.directory import directory_ask, directory_name
+from scheduler.services.jobs.directory import directory_ask, directory_name, files_give_up
 from scheduler.services.retention.policy import Kept
 
 JOBS_A_CHUNK = 100
 LOOKED_AT = 1_000
+GIVEN_UP_AFTER = timedelta(days=1)  # agents look at requests each minute
 
 
 def directories_chunk_remove(kept: Kept, *, at: datetime) -> int:
     """Ask for the oldest directories beyond what a queue keeps, or note which are gone; return how many."""
-    return _ask(kept, at=at) or _note_gone(at) or _note_files_gone()
+    return _ask(kept, at=at) or _note_gone(at) or _note_files_gone(at)
 
 
 @transaction.atomic
@@ -71,8 +72,11 @@ def _note_gone(at: datetime) -> int:
     return len(gone)
 
 
-def _note_files_gone() -> int:
-    """Take back requests of which no file is left; the bytes are the job's no more. Return how many."""
+def _note_files_gone(at: datetime) -> int:
+    """Take back requests of which no file is left; the bytes are the job's no more. Return how many.
+
+    What no agent could do within a day is taken back too: its files stay, and an event of the job says so.
+    """
     folder = Path(settings.SHARED_DIR) / FILE_REMOVALS_DIR
     try:
         names = sorted(name for name in os.listdir(folder) if not name.startswith("."))[:LOOKED_AT]
@@ -85,12 +89,24 @@ def _note_files_gone() -> int:
         if job is not None and job.directory_removal_at is None:
             freed = _bytes_freed(job, folder / name)
             if freed is None:
+                done += _give_up_late(job, folder / name, at)
                 continue
             Job.objects.filter(pk=job.pk).update(directory_bytes=Greatest(0, F("directory_bytes") - freed))
         with contextlib.suppress(OSError):
             os.unlink(folder / name)
             done += 1
     return done
+
+
+def _give_up_late(job: Job, request: Path, at: datetime) -> bool:
+    """Take a request back that is older than a day; return whether it is gone."""
+    try:
+        if at.timestamp() - request.stat().st_mtime < GIVEN_UP_AFTER.total_seconds():
+            return False
+        files_give_up(job.pk, request, paths=json.loads(request.read_bytes())["paths"], at=at)
+    except OSError:
+        return False
+    return True
 
 
 def _bytes_freed(job: Job, request: Path) -> int | None:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from agents.files.job_removal import named_files_remove
 from scheduler.core.model.errors import Conflict, NotAllowed, NotFound
-from scheduler.models import Event
+from scheduler.models import Event, Job
 from scheduler.selectors.accounts.audit import audit_row
 from scheduler.services.jobs.directory import job_discard
 from scheduler.services.retention.remove import old_rows_remove
@@ -105,6 +106,68 @@ def test_request_of_files_stays_until_an_agent_has_removed_them(shared: Path) ->
 
     assert (shared / "jobs" / job.pk / "dir" / "out" / "last").exists()
     assert len(list((shared / "file-removals").iterdir())) == 1
+
+
+def test_what_no_agent_can_remove_ends_after_a_day_and_says_so(shared: Path) -> None:
+    """One event that names the files and what to do; the job keeps its bytes, and may be asked for again."""
+    job = made(shared, queue_make())
+    job_discard(actor=job.owner, job=job, at=AT, paths=["out/last"])
+    request = next((shared / "file-removals").iterdir())
+    os.utime(request, times=(AT.timestamp(), AT.timestamp()))
+    old_rows_remove(at=AT + timedelta(hours=23), go_on=lambda: True)
+    assert request.exists()
+
+    for hours in (24, 25):
+        old_rows_remove(at=AT + timedelta(hours=hours), go_on=lambda: True)
+    job.refresh_from_db()
+
+    assert not request.exists()
+    assert job.directory_bytes == GB
+    told = Event.objects.get(kind="files_not_removed")
+    assert (told.job, told.data) == (job, {"paths": "out/last", "directory": f"jobs/{job.pk}"})
+    job_discard(actor=job.owner, job=job, at=AT + timedelta(hours=26), paths=["out/last"])
+    assert len(list((shared / "file-removals").iterdir())) == 1
+
+
+def test_of_two_requests_at_the_same_moment_one_is_refused(shared: Path) -> None:
+    """The second may come when the first is committed, and before agents can see it: one event, one request."""
+    job = made(shared, queue_make())
+    refused: list[str] = []
+
+    def second() -> None:
+        with pytest.raises(Conflict, match="out/last is being deleted already") as error:
+            job_discard(actor=job.owner, job=job, at=AT, paths=["out/last"])
+        refused.append(str(error.value))
+
+    with transaction.atomic():
+        transaction.on_commit(second)
+        job_discard(actor=job.owner, job=job, at=AT, paths=["out/last"])
+
+    assert len(refused) == 1
+    assert Event.objects.filter(kind="files_removal").count() == 1
+    assert len(list((shared / "file-removals").iterdir())) == 1
+
+
+def test_a_request_that_was_taken_back_refuses_no_other(shared: Path) -> None:
+    """Its transaction failed: what is left of it on disk says nothing, and no agent looks at it."""
+    job = made(shared, queue_make())
+    with transaction.atomic():
+        job_discard(actor=job.owner, job=job, at=AT, paths=["out/last"])
+        transaction.set_rollback(True)
+
+    job_discard(actor=job.owner, job=Job.objects.get(pk=job.pk), at=AT, paths=["out/last"])
+
+    assert Event.objects.filter(kind="files_removal").count() == 1
+
+
+def test_the_directory_is_asked_for_once(shared: Path) -> None:
+    """Of two requests for all of it the second changes nothing: one event, one row of the audit."""
+    job = made(shared, queue_make())
+    with transaction.atomic():
+        transaction.on_commit(lambda: job_discard(actor=job.owner, job=job, at=AT))
+        job_discard(actor=job.owner, job=job, at=AT)
+
+    assert Event.objects.filter(kind="directory_removal").count() == 1
 
 
 @pytest.mark.parametrize(

@@ -76,12 +76,22 @@ def _words(row: EventRow) -> tuple[str, str, str]:
         return "mute", "trash-2", _removal_words(row)
     if row["kind"] == "files_removal":
         return "mute", "trash-2", f"{row['actor']} had files of it deleted"
+    if row["kind"] == "files_not_removed":
+        return "warn", "triangle-alert", _not_removed_words(row)
     if row["kind"] == "directory_kept":
         return "mute", "folder", f"{row['actor']} keeps its files {kept_longer(row)}"
     if row["kind"] == "trial":
         tone, icon, words = trial_words(row["data"])
         return tone, icon, words[0].upper() + words[1:]
     return "mute", "info", row["kind"].replace("_", " ").capitalize()
+
+
+def _not_removed_words(row: EventRow) -> str:
+    paths, directory = row["data"].get("paths", ""), row["data"].get("directory", "")
+    return (
+        f"No server could delete all of {paths} within a day. Ask an admin to look at {directory} in the shared "
+        "directory: whether the servers reach it, and whether their agents may change it. Then delete them again"
+    )
 
 
 def _idle_sentence(row: EventRow) -> str:
