@@ -1,19 +1,25 @@
 """Celery tasks of the scheduler, each a call of one function, and the steps of its workers."""
 
+import logging
 import math
 import threading
 import time
+from dataclasses import dataclass
 
 from celery import current_app, shared_task
+from django.db import OperationalError
 
 from scheduler.live.reports.rollup import samples_roll_up
 from scheduler.live.rounds.run_round import round_run
+from scheduler.live.steps import is_away
 from scheduler.live.worker import EngineStep
 from scheduler.notices.worker import NoticesStep
 from scheduler.notify import bell
 from scheduler.ports import live_ports
 from scheduler.services.retention.remove import old_rows_remove
 from scheduler.whatif.worker import SimulationStep
+
+log = logging.getLogger(__name__)
 
 # Loaded by the application that discovers tasks here (``clusterweb.celery``), so that one is current.
 current_app.steps["worker"].update([EngineStep, SimulationStep, NoticesStep])
@@ -46,10 +52,20 @@ class Pace:
 # Of each minute, and of each ten seconds: a round on the same worker waits at most so long for it.
 CLEAN_UP_S = 2.0
 ROLL_UP_S = 1.0
+CLEAN_UPS_POSTPONED = 5  # in a row are a failure
+
+
+@dataclass(slots=True)
+class CleanUp:
+    """How many times in a row the clean-up was postponed."""
+
+    postponed: int = 0
+
 
 # One round at a time in this process; the counter of rounds does the same between processes.
 _round = threading.Lock()
 _pace = Pace()
+_clean_up = CleanUp()
 
 
 @shared_task(name="scheduler.run_round")  # type: ignore[untyped-decorator]  # celery has no stubs
@@ -75,6 +91,17 @@ def roll_up_samples() -> None:
 
 @shared_task(name="scheduler.remove_old_rows")  # type: ignore[untyped-decorator]  # celery has no stubs
 def remove_old_rows() -> None:
-    """Remove what is older than the policy allows, as far as this minute's share of time goes."""
+    """Remove what is older than the policy allows, as far as this minute's share of time goes.
+
+    A database that is locked by others for long postpones it to the next minute; only as many times in a row fail it.
+    """
     until_s = time.monotonic() + CLEAN_UP_S
-    old_rows_remove(at=live_ports().clock.now(), go_on=lambda: time.monotonic() < until_s)
+    try:
+        old_rows_remove(at=live_ports().clock.now(), go_on=lambda: time.monotonic() < until_s)
+    except OperationalError as error:
+        _clean_up.postponed += 1
+        if is_away(error) or _clean_up.postponed >= CLEAN_UPS_POSTPONED:
+            raise
+        log.warning("clean_up_postponed", extra={"times": _clean_up.postponed, "error": str(error)})
+    else:
+        _clean_up.postponed = 0

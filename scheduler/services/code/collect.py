@@ -34,8 +34,12 @@ def code_chunk_remove(old: QuerySet[CodeFolder], *, at: datetime) -> int:
     return _folder_remove(old) or _blobs_remove() or _incoming_remove(at) or _orphans_claim(at)
 
 
-@transaction.atomic
 def _folder_remove(old: QuerySet[CodeFolder]) -> int:
+    return _oldest_remove(old) if old.exists() else 0  # looked at without a lock, as all that follows
+
+
+@transaction.atomic
+def _oldest_remove(old: QuerySet[CodeFolder]) -> int:
     folder = old.select_for_update().first()
     if folder is None:
         return 0
@@ -50,8 +54,12 @@ def _folder_remove(old: QuerySet[CodeFolder]) -> int:
     return 1
 
 
-@transaction.atomic
 def _blobs_remove() -> int:
+    return _some_remove() if CodeBlob.objects.filter(folders=0).exists() else 0
+
+
+@transaction.atomic
+def _some_remove() -> int:
     blobs = list(CodeBlob.objects.select_for_update().filter(folders=0).order_by("pk")[:ROWS_AT_ONCE])
     for blob in blobs:
         blob_path(blob.pk).unlink(missing_ok=True)

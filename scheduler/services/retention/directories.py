@@ -14,7 +14,7 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Sum
+from django.db.models import F, QuerySet, Sum
 from django.db.models.functions import Greatest
 
 from agents.protocol.shared_dir import FILE_REMOVALS_DIR, GONE, JOBS_DIR, REMOVALS_DIR
@@ -28,7 +28,8 @@ from scheduler.selectors.queues.stored import beyond_limits, kept_directories
 from scheduler.services.jobs.directory import directory_ask, directory_name, files_give_up
 from scheduler.services.retention.policy import Kept
 
-JOBS_A_CHUNK = 100
+JOBS_A_CHUNK = 20
+OLDEST_OF_LIMIT = 100
 LOOKED_AT = 1_000
 GIVEN_UP_AFTER = timedelta(days=1)  # agents look at requests each minute
 
@@ -38,19 +39,29 @@ def directories_chunk_remove(kept: Kept, *, at: datetime) -> int:
     return _ask(kept, at=at) or _note_gone(at) or _note_files_gone(at)
 
 
-@transaction.atomic
 def _ask(kept: Kept, *, at: datetime) -> int:
     for queue in Queue.objects.order_by("pk"):
-        ended = kept.rows.filter(queue=queue, directory_removal_at=None).order_by("ended_at", "pk").select_for_update()
-        old = list(ended.filter(too_old(queue, at))[:JOBS_A_CHUNK])
-        for job in old:
-            directory_ask(job, actor="scheduler", reason="age", at=at)
-        over = [] if old else _beyond_limits(queue, list(ended.filter(ended_at__lt=at - KEPT_AT_LEAST)[:JOBS_A_CHUNK]))
-        for job in over:
-            directory_ask(job, actor="scheduler", reason="limit", at=at)
-        if old or over:
-            return len(old) + len(over)
+        ended = kept.rows.filter(queue=queue, directory_removal_at=None).order_by("ended_at", "pk")
+        old = ended.filter(too_old(queue, at))
+        asked = _ask_each(old, old[:JOBS_A_CHUNK], reason="age", at=at)
+        if not asked:
+            over = _beyond_limits(queue, list(ended.filter(ended_at__lt=at - KEPT_AT_LEAST)[:OLDEST_OF_LIMIT]))
+            asked = _ask_each(ended, over[:JOBS_A_CHUNK], reason="limit", at=at)
+        if asked:
+            return asked
     return 0
+
+
+def _ask_each(still: QuerySet[Job], found: Iterable[Job], *, reason: str, at: datetime) -> int:
+    """Ask for the directories of jobs that were found without a lock, of those that are ``still`` to go."""
+    pks = [job.pk for job in found]
+    if not pks:
+        return 0
+    with transaction.atomic():
+        jobs = list(still.filter(pk__in=pks).select_for_update())
+        for job in jobs:
+            directory_ask(job, actor="scheduler", reason=reason, at=at)
+    return len(jobs)
 
 
 def _beyond_limits(queue: Queue, oldest: list[Job]) -> list[Job]:

@@ -13,13 +13,14 @@ ROWS_A_CHUNK = 1_000
 SUMS = ("measured_gpu_s", "busy_gpu_s", "removed_gpu_s")
 
 
-@transaction.atomic
 def hours_chunk_merge(kept: Kept, *, at: datetime) -> int:
     """Merge hours of the oldest day beyond the policy; return how many rows were merged."""
     oldest = kept.old(at).values_list("hour", flat=True).first()
-    if oldest is None:
-        return 0
-    day = oldest.replace(hour=0, minute=0, second=0, microsecond=0)
+    return 0 if oldest is None else _day_merge(oldest.replace(hour=0, minute=0, second=0, microsecond=0))
+
+
+@transaction.atomic
+def _day_merge(day: datetime) -> int:
     hours = UsageHour.objects.select_for_update().filter(num_hours=1, hour__gte=day, hour__lt=day + timedelta(days=1))
     rows = list(hours.order_by("queue_id", "user_id", "hour")[:ROWS_A_CHUNK])
     sums: dict[tuple[int, int], dict[str, float]] = defaultdict(lambda: dict.fromkeys(SUMS, 0.0))

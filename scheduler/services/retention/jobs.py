@@ -30,12 +30,11 @@ from scheduler.services.retention.policy import Kept
 
 HOUR = timedelta(hours=1)
 JOBS_AT_ONCE = 100
-EVENTS_A_CHUNK, LEASES_A_CHUNK, ATTEMPTS_A_CHUNK = 1_000, 200, 250
+EVENTS_A_CHUNK, LEASES_A_CHUNK, ATTEMPTS_A_CHUNK = 500, 200, 250
 
 HourOf = tuple[datetime, int, int]  # hour, queue, user
 
 
-@transaction.atomic
 def jobs_chunk_remove(kept: Kept, *, at: datetime) -> int:
     """Remove one chunk of what the oldest jobs beyond the policy have, or the jobs themselves; return its rows.
 
@@ -44,9 +43,16 @@ def jobs_chunk_remove(kept: Kept, *, at: datetime) -> int:
     since = at - timedelta(days=kept.days or 0)
     of_experiment = Q(configuration__experiment__ended_at=None) | Q(configuration__experiment__ended_at__gte=since)
     old = kept.old(at).exclude(Q(configuration__isnull=False) & of_experiment)
-    jobs = list(old.select_for_update(of=("self",)).values_list("pk", flat=True)[:JOBS_AT_ONCE])
-    if not jobs:
+    oldest = list(old.values_list("pk", flat=True)[:JOBS_AT_ONCE])
+    if not oldest:
         return _experiments_remove(since)
+    with transaction.atomic():
+        held = old.filter(pk__in=oldest).select_for_update(of=("self",))
+        return _of_jobs_remove(list(held.values_list("pk", flat=True)))
+
+
+def _of_jobs_remove(jobs: Sequence[str]) -> int:
+    """Remove a chunk of what jobs have, or else the jobs themselves."""
     for part in (_events_remove, _leases_remove, _attempts_remove):
         gone = part(jobs)
         if gone:

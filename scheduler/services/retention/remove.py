@@ -30,6 +30,8 @@ OWN_WAY = {
 def old_rows_remove(*, at: datetime, go_on: Callable[[], bool]) -> dict[str, int]:
     """Remove what is older than the policy allows, and return how many rows of each kind went.
 
+    Each kind is looked at without a lock first: on SQLite a transaction holds up all that write from its beginning on.
+
     Args:
         go_on: Asked before each chunk; False ends the pass, and the next one goes on.
     """

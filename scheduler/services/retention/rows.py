@@ -9,17 +9,19 @@ from django.db.models import QuerySet
 from scheduler.models import Round
 from scheduler.services.retention.policy import Kept
 
-ROWS_A_CHUNK = 1_000
+ROWS_A_CHUNK = 500
 # Rows that are large, or that take others with them.
-FEWER: Mapping[str, int] = {"rounds": 200, "scenarios": 2}
+FEWER: Mapping[str, int] = {"rounds": 50, "scenarios": 2}
 
 
-@transaction.atomic
 def chunk_remove(kept: Kept, *, at: datetime) -> int:
     """Delete the oldest rows beyond the policy; return how many rows went, with those that went with them."""
     rows = _spared(kept.old(at)) if kept.name == "rounds" else kept.old(at)
     pks = list(rows.values_list("pk", flat=True)[: FEWER.get(kept.name, ROWS_A_CHUNK)])
-    gone: int = kept.rows.model._default_manager.filter(pk__in=pks).delete()[0] if pks else 0
+    if not pks:
+        return 0
+    with transaction.atomic():
+        gone: int = kept.old(at).filter(pk__in=pks).delete()[0]  # what changed meanwhile stays
     return gone
 
 
