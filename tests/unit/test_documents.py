@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from clusterweb.config.env import BASE_DIR
+from frontend.pages.jobs.job.tabs import TABS
 
 ENDINGS = r"(?:py|md|html|js|css|json|toml|yml|csv|gz|trace)"
 DOCUMENTS = sorted(
@@ -34,6 +35,16 @@ def test_paths_in_a_document_exist(document: str) -> None:
 
     assert [path for path in ours if not any((BASE_DIR / root / path).exists() for root in ROOTS)] == []
     assert [link for link in links if not (folder / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, "CHANGELOG.md"])
+def test_tabs_of_a_job_are_named_as_the_page_groups_them(document: str) -> None:
+    """A tab that stands in a group of the page, as *Metrics* below *Resources*, is told with the group."""
+    text = (BASE_DIR / document).read_text()
+    grouped = [(tab.group, tab.label) for tab in TABS.values() if tab.group == "Resources"]
+
+    assert grouped
+    assert [label for group, label in grouped if re.search(rf"(?<!\*{group}\* > )\*{label}\*", text)] == []
 
 
 def named_paths(text: str) -> list[str]:
