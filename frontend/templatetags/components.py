@@ -208,11 +208,14 @@ def devices(word: DeviceWord, count: int) -> str:
 
 
 @register.simple_tag(takes_context=True)
-def in_words(context: template.Context, text: object) -> str:
-    """Write a sentence of the core with the cluster's word for its devices; before the sign-in as it is."""
+def in_words(context: template.Context, text: object, name: str = "") -> str:
+    """Write a sentence of the core with the cluster's word for its devices; before the sign-in as it is.
+
+    ``name`` is one in the sentence that a user gave: it stays as it is.
+    """
     frame = context.get("frame")
     word: DeviceWord = frame["device"] if frame else GPUS
-    return word.said(str(text))
+    return word.said(str(text), names=[name])
 
 
 @register.filter

@@ -7,10 +7,12 @@ import pytest
 from django.db import transaction
 from django.test import Client
 
+from scheduler.models import Server
 from tests.integration.api.conftest import World
 from tests.support.pages.forms import Form, forms_of
 from tests.support.pages.reader import Page
 from tests.support.pages.world import page_paths
+from tests.support.rows.factories import job_make
 
 SAYS_GPU = re.compile(r".{0,60}GPU.{0,40}")
 MORE_PATHS = {
@@ -94,3 +96,24 @@ def test_reasons_that_people_typed_stay_as_they_are(world: World) -> None:
     client.post("/admin/pause", {"paused": "1", "version": "1", "reason": "a GPU smells of smoke"})
 
     assert "paused scheduling: a GPU smells of smoke" in Page(html_of(client.get("/admin"))).text
+
+
+def test_a_toast_keeps_the_name_of_a_job(world: World) -> None:
+    """What was done with it and what was refused, of one job and of several; the words of the core are reworded."""
+    Server.objects.update(device_kind="cpu_slot")
+    client, owner = world.client("member"), world.users["member"]
+    job = job_make(world.vision, owner=owner, name="GPU.test")
+    path, chosen = f"/jobs/J-{job.number}", {"job": f"J-{job.number}"}
+
+    done = toasts(client.post(f"{path}/cancel", {"confirmed": "yes"}, follow=True))
+    refused = toasts(client.get(f"{path}/suspend", follow=True))
+    refused += toasts(client.post("/jobs/suspend", {**chosen, "confirmed": "yes"}, follow=True))
+
+    assert [text.split(" is ")[0] for text in done] == ["GPU.test"]
+    assert len(refused) == 2
+    assert all(text.startswith("GPU.test") for text in refused), refused
+
+
+def toasts(answer: Any) -> list[str]:
+    """Return the words of the toasts on a page."""
+    return re.findall(r'data-toast="\w+">.*?<span class="words">(.*?)</span>', html_of(answer), re.DOTALL)

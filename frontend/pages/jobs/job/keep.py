@@ -35,7 +35,9 @@ def job_keep_files(request: HttpRequest, job: str) -> HttpResponse:
     subject = subject_of(request, job)
     back = HttpResponseRedirect(f"{subject.path}/files")
     if "keep" not in subject.detail["actions"]:
-        messages.error(request, f"{subject.job.name} has no files that you may keep longer now.")
+        messages.error(
+            request, f"{subject.job.name} has no files that you may keep longer now.", extra_tags=subject.job.name
+        )
         return back
     if request.POST.get("do") == "undo":
         _make(request, subject, None)
@@ -72,7 +74,11 @@ def _make(request: HttpRequest, subject: Subject, until: datetime | None) -> str
     except (Conflict, NotAllowed, NotFound) as refused:
         messages.error(request, str(refused))
     except JobChanged:
-        messages.error(request, f"{subject.job.name} changed a moment ago. Look again, then repeat it.")
+        messages.error(
+            request,
+            f"{subject.job.name} changed a moment ago. Look again, then repeat it.",
+            extra_tags=subject.job.name,
+        )
     else:
         kept = directory_kept_until(changed)
         assert kept is not None

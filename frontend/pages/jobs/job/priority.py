@@ -34,7 +34,11 @@ def job_reprioritise(request: HttpRequest, job: str) -> HttpResponse:
     """Ask for a new priority, or set it."""
     subject = subject_of(request, job)
     if "cancel" not in subject.detail["actions"] and request.method != "POST":
-        messages.error(request, f"{subject.job.name} is {subject.job.state}: its priority is not yours to change.")
+        messages.error(
+            request,
+            f"{subject.job.name} is {subject.job.state}: its priority is not yours to change.",
+            extra_tags=subject.job.name,
+        )
         return HttpResponseRedirect(subject.path)
     form = PriorityForm(request.POST or None, initial={"priority": subject.job.priority})
     if request.method == "POST" and form.is_valid():
@@ -59,6 +63,10 @@ def _make(request: HttpRequest, subject: Subject, priority: int) -> None:
     except (Conflict, NotAllowed, NotFound) as refused:
         messages.error(request, str(refused))
     except JobChanged:
-        messages.error(request, f"{subject.job.name} changed a moment ago. Look again, then repeat it.")
+        messages.error(
+            request,
+            f"{subject.job.name} changed a moment ago. Look again, then repeat it.",
+            extra_tags=subject.job.name,
+        )
     else:
         messages.success(request, f"{subject.job.name} has priority {number(priority)} from the next round on.")

@@ -39,7 +39,9 @@ def job_unblock(request: HttpRequest, job: str) -> HttpResponse:
         _make(request, subject, change)
         return HttpResponseRedirect(f"{subject.path}/why")
     if not change or "cancel" not in subject.detail["actions"]:
-        messages.error(request, f"{subject.job.name} is {subject.job.state}: nothing to change.")
+        messages.error(
+            request, f"{subject.job.name} is {subject.job.state}: nothing to change.", extra_tags=subject.job.name
+        )
         return HttpResponseRedirect(f"{subject.path}/why")
     return render(request, "jobs/confirm.html", {**job_frame(subject, "why"), "asked": _question(subject, change)})
 
@@ -70,6 +72,10 @@ def _make(request: HttpRequest, subject: Subject, change: JobChange) -> None:
     except (Conflict, NotAllowed, NotFound) as refused:
         messages.error(request, str(refused))
     except JobChanged:
-        messages.error(request, f"{subject.job.name} changed a moment ago. Look again, then repeat it.")
+        messages.error(
+            request,
+            f"{subject.job.name} changed a moment ago. Look again, then repeat it.",
+            extra_tags=subject.job.name,
+        )
     else:
         messages.success(request, f"{subject.job.name} is changed. The next round looks at it again.")

@@ -95,7 +95,9 @@ def job_action(request: HttpRequest, job: str, action: str) -> HttpResponse:
         return HttpResponseRedirect(subject.path)
     asked = next((item for item in actions(subject) if item.key == action), None)
     if asked is None:
-        messages.error(request, f"{subject.job.name} is {subject.job.state}: nothing to {action}.")
+        messages.error(
+            request, f"{subject.job.name} is {subject.job.state}: nothing to {action}.", extra_tags=subject.job.name
+        )
         return HttpResponseRedirect(subject.path)
     return render(request, "jobs/confirm.html", {**job_frame(subject, "overview"), "asked": asked})
 
@@ -121,11 +123,15 @@ def _files_discard(request: HttpRequest, subject: Subject, paths: list[str]) -> 
                 {**job_frame(subject, "overview"), "asked": asked, "back": f"{subject.path}/files"},
             )
         elif JobState(job.state) not in TERMINAL:
-            messages.error(request, f"{job.name} is {job.state}: its files are not deleted.")
+            messages.error(request, f"{job.name} is {job.state}: its files are not deleted.", extra_tags=job.name)
         elif job.directory_bytes is None or job.directory_removal_at is not None:
-            messages.error(request, f"{job.name} has no files to delete.")
+            messages.error(request, f"{job.name} has no files to delete.", extra_tags=job.name)
         else:
-            messages.error(request, f"Only the owner of {job.name} and leads of its queue may delete its files.")
+            messages.error(
+                request,
+                f"Only the owner of {job.name} and leads of its queue may delete its files.",
+                extra_tags=job.name,
+            )
     except (Conflict, NotAllowed, NotFound, JobChanged) as refused:
         messages.error(request, str(refused))
     return back
@@ -153,7 +159,7 @@ def act(request: HttpRequest, job: Job, action: str) -> bool:
     except (Conflict, NotAllowed, NotFound, SpecInvalid) as refused:
         messages.error(request, str(refused))
     except (InvalidTransition, JobChanged):
-        messages.error(request, f"{job.name} changed a moment ago. Look again, then repeat it.")
+        messages.error(request, f"{job.name} changed a moment ago. Look again, then repeat it.", extra_tags=job.name)
     else:
         undo = undo_tags([changed]) if action == "cancel" else ""
         kept = f" {kept_sentence(changed, live_ports().clock.now())}" if action in ("cancel", "suspend") else ""

@@ -352,7 +352,7 @@ def _tell(request: HttpRequest, action: str, outcomes: list[BulkOutcome], names:
     done: dict[str, list[Job]] = {}
     for outcome in outcomes:
         if outcome.refused or outcome.job is None:
-            messages.error(request, f"{names[outcome.key]}: {outcome.refused}")
+            messages.error(request, f"{names[outcome.key]}: {outcome.refused}", extra_tags=names[outcome.key])
         else:
             done.setdefault(done_words(action, outcome.job), []).append(outcome.job)
     for words, changed in done.items():
