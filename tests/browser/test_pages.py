@@ -157,6 +157,25 @@ def test_page_of_a_job_gets_other_parts_but_not_under_a_user(member: Watched, de
     expect(page.locator("#job-plain")).to_be_visible()
 
 
+def test_a_question_is_asked_after_the_page_has_followed_its_job(member: Watched, demo: Stack) -> None:
+    """Each refresh may bring new dialogs; the buttons beside them stay."""
+    client = demo.client("member")
+    command = ["python", "-S", "-c", "import time; time.sleep(600)"]
+    job = client.submit(name="asked", queue="vision", command=command)
+    page = member.open(f"/jobs/{job}")
+    page.evaluate("document.getElementById('job-dialogs').dataset.isOld = 'yes'")  # so that the next one differs
+    page.evaluate(
+        "new Promise((done) => { document.addEventListener('liverefresh', done, { once: true }); Live.refresh(); })"
+        ".then(() => null)"
+    )
+    expect(page.locator("#job-dialogs[data-is-old]")).to_have_count(0)
+
+    page.locator("[data-dialog=cancel]").click()
+
+    expect(page.locator("dialog#cancel")).to_be_visible()
+    client.call("POST", f"/api/v1/jobs/{job}/cancel")
+
+
 def test_keyboard_reaches_search_and_rows(member: Watched) -> None:
     """``/`` focuses the search, Escape gives the focus back, ``j`` and Enter open a row."""
     page = member.open("/jobs")

@@ -141,6 +141,8 @@ def _suspend(subject: Subject) -> Action:
 def _resume(subject: Subject) -> Action:
     step = subject.job.checkpoint_step
     where = f"continues from step {number(step)}" if step else "begins at its first step"
+    if not step and subject.detail["keeps_work"] == "unknown":
+        where = "starts anew in its directory, with the files it saved there"
     return Action(
         key="resume",
         icon="play",

@@ -190,9 +190,12 @@ const Shell = (() => {
       tools.append(link);
     }
     for (const opener of scope.querySelectorAll("[data-dialog]")) {
-      const dialog = document.getElementById(opener.dataset.dialog);
-      if (!dialog) continue;
-      opener.onclick = (event) => { event.preventDefault(); dialog.showModal(); };
+      opener.onclick = (event) => {
+        const dialog = document.getElementById(opener.dataset.dialog); // of now: a live page gets new ones
+        if (!dialog) return;
+        event.preventDefault();
+        dialog.showModal();
+      };
     }
     for (const close of scope.querySelectorAll("[data-dialog-close]")) close.onclick = () => close.closest("dialog").close();
     for (const form of scope.querySelectorAll("[data-theme-form]")) {
