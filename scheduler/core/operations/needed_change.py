@@ -75,10 +75,14 @@ def _dependency(evidence: Evidence) -> str:
     return f"{job} {'is resumed' if state == 'suspended' else 'can start'}" if job else ""
 
 
+def _drained(evidence: Evidence) -> str:
+    others = int(evidence.get("drained_servers", 1)) > 1
+    return f"{evidence['drained']}{' or another drained server' if others else ''} takes jobs again"
+
+
 def _never(evidence: Evidence) -> str:
-    if drained := evidence.get("drained"):
-        others = int(evidence.get("drained_servers", 1)) > 1
-        return f"{drained}{' or another drained server' if others else ''} takes jobs again"
+    if evidence.get("drained"):
+        return _drained(evidence)
     fewer = _or_fewer(evidence, "largest_possible_gpus")
     return f"servers that can give it {quantity(evidence, 'needed_gpus')} are up{fewer}"
 
@@ -99,7 +103,7 @@ _CHANGES: dict[WaitReason, Callable[[Evidence], str]] = {
     WaitReason.DEPENDENCY: _dependency,
     WaitReason.NEVER_FEASIBLE: _never,
     WaitReason.ISOLATION: _isolation,
-    WaitReason.NO_SERVER: lambda _: "a server is up",
+    WaitReason.NO_SERVER: lambda evidence: _drained(evidence) if evidence.get("drained") else "a server is up",
     WaitReason.HELD: lambda _: "it is resumed",
     WaitReason.POLICY_PAUSED: lambda _: "an admin resumes scheduling",
     WaitReason.SCHEDULER_STALE: lambda _: "the scheduler finishes rounds again",

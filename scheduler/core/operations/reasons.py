@@ -152,12 +152,17 @@ def _cpu_or_memory(evidence: Evidence) -> str:
     return f"Servers with {quantity(evidence, 'needed_gpus')} free have too few cores or too little memory.{insists}"
 
 
+def _drained(evidence: Evidence) -> str:
+    """Return the largest of the drained servers, with how many more there are and since when; empty for none."""
+    others = int(evidence.get("drained_servers", 1)) - 1
+    more = f" and {others} more" if others else ""
+    since = f" since {evidence['drained_since']}" if evidence.get("drained_since") else ""
+    return f"{evidence['drained']}{more}, drained{since}" if evidence.get("drained") else ""
+
+
 def _never(evidence: Evidence) -> str:
-    if drained := evidence.get("drained"):
-        others = int(evidence.get("drained_servers", 1)) - 1
-        more = f" and {others} more" if others else ""
-        since = f" since {evidence['drained_since']}" if evidence.get("drained_since") else ""
-        return f"It waits for {drained}{more}, drained{since}: no other server could hold it even when empty."
+    if drained := _drained(evidence):
+        return f"It waits for {drained}: no other server could hold it even when empty."
     largest, change = evidence.get("largest_possible_gpus"), cannot_start(WaitReason.NEVER_FEASIBLE, evidence)
     if largest is None:
         return f"No server could hold it even when empty.{change}"
@@ -194,6 +199,8 @@ def _preparing(evidence: Evidence) -> str:
 
 
 def _no_server(evidence: Evidence) -> str:
+    if drained := _drained(evidence):
+        return f"No server takes jobs. It waits for {drained}."
     return "No server is up. Nothing starts before one reports."
 
 

@@ -127,7 +127,7 @@ _CHECKS: dict[WaitReason, Callable[[Evidence], tuple[str, str]]] = {
     WaitReason.NEVER_FEASIBLE: _never,
     WaitReason.ISOLATION: _isolation,
     WaitReason.PREPARING_ENVIRONMENT: _preparing,
-    WaitReason.NO_SERVER: lambda _: ("Servers", "none is up"),
+    WaitReason.NO_SERVER: lambda evidence: ("Servers", "all are drained" if evidence.get("drained") else "none is up"),
     WaitReason.RECONFIGURING: lambda _: ("GPUs that it was granted", "other jobs have not left them yet"),
     WaitReason.BACKOFF: _backoff,
     WaitReason.HELD: lambda _: ("Suspended", "not resumed yet"),

@@ -14,14 +14,15 @@ from scheduler.models import Cluster, Job, Server
 from scheduler.models.server import ServerState
 from scheduler.services.jobs.state import Wait, job_waits_record
 
-# Reasons of which this database knows more than the plan.
-MORE_IS_KNOWN = frozenset({WaitReason.DEPENDENCY, WaitReason.NEVER_FEASIBLE})
+# Reasons that a drained server may be behind, and all of which this database knows more than the plan.
+FOR_DRAINED = frozenset({WaitReason.NEVER_FEASIBLE, WaitReason.NO_SERVER})
+MORE_IS_KNOWN = FOR_DRAINED | {WaitReason.DEPENDENCY}
 
 
 def plan_waits(live: LiveSnapshot, plan: Plan, *, deferred: Mapping[int, Evidence]) -> list[Wait]:
     """Return the wait reasons of a plan; ``deferred`` are job rows with a grant that is not free yet."""
     line = line_of(plan)
-    drained = _drained() if any(reason is WaitReason.NEVER_FEASIBLE for _, _, (reason, _) in line) else []
+    drained = _drained() if any(reason in FOR_DRAINED for _, _, (reason, _) in line) else []
     waits = [
         Wait(
             job_id=live.job_pks[row],
@@ -64,7 +65,7 @@ def _known(live: LiveSnapshot, row: int, reason: WaitReason, drained: Sequence[_
     jobs, up = live.tables.jobs, live.tables.servers.num_gpus.tolist()
     most = int(jobs.max_servers[row]) or len(up) + len(drained)
     largest = sorted([*up, *(server.num_gpus for server in drained)], reverse=True)[:most]
-    if sum(largest) < int(jobs.num_gpus[row]):
+    if reason is WaitReason.NEVER_FEASIBLE and sum(largest) < int(jobs.num_gpus[row]):
         return {}
     first = drained[0]
     return {"drained": first.name, "drained_servers": len(drained), "drained_since": first.since.isoformat()}

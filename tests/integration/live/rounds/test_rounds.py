@@ -194,6 +194,20 @@ def test_every_waiting_job_has_a_reason_with_numbers(world: World) -> None:
     assert all(job.wait_round == Cluster.objects.get(pk=1).round_number for job in waiting)
 
 
+def test_job_beside_drained_servers_waits_for_them(world: World) -> None:
+    """Servers that report are not said to be away."""
+    for name in ("alpha", "beta"):
+        world.server(name)
+        server_drain(actor=world.admin, server=Server.objects.get(name=name), reason="cooling", at=world.clock.now())
+    job = world.submit()
+    world.rounds()
+    waiting = Job.objects.get(pk=job.pk)
+
+    assert waiting.wait_reason == WaitReason.NO_SERVER
+    sentence = wait_sentence(waiting, ANY_READER)
+    assert sentence.startswith("No server takes jobs. It waits for alpha and 1 more, drained since ")
+
+
 def test_job_without_any_server_waits_for_one(world: World) -> None:
     """The reason names it, and the first server that comes up takes the job."""
     job = world.submit()
