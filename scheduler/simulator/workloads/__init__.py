@@ -55,6 +55,10 @@ class GeneratorOptions:
             raise ValueError(f"options are name=value with & between them, each once, not {text!r}")
         self._values = {**defaults, **dict(pairs)}
 
+    def has(self, name: str) -> bool:
+        """Return whether an option was given and is not read yet."""
+        return name in self._values
+
     def whole(self, name: str, otherwise: int | None = None) -> int:
         """Return a whole number of at least 0."""
         text = self._values.pop(name, None)
@@ -111,8 +115,11 @@ def _philly(options: GeneratorOptions, profiles: Path) -> Generated:
     gpus, queues = options.whole("gpus"), options.whole("queues", 1)
     kinds: tuple[Kind, ...] = get_args(Kind)
     kind = options.word("kind", kinds[0], kinds)
+    if options.has("days") and options.has("jobs"):
+        raise ValueError("give jobs or days, not both")
     jobs = philly_like(
         num_jobs=options.whole("jobs", 1000),
+        days=options.number("days", 0.0) if options.has("days") else None,
         cluster_gpus=gpus,
         load=options.number("load", 0.9),
         seed=options.whole("seed", 0),
@@ -171,7 +178,8 @@ def _search(options: GeneratorOptions, profiles: Path) -> Generated:
 
 GENERATORS: dict[str, Generator] = {
     "philly": Generator(
-        options="gpus, jobs, load, seed, kind (simple, empirical, wide), short, diurnal, queues, failures", make=_philly
+        options="gpus, jobs or days, load, seed, kind (simple, empirical, wide), short, diurnal, queues, failures",
+        make=_philly,
     ),
     "synergy": Generator(options="gpus, jobs, load, seed, mix (20,70,10 ...), mixed, static", make=_synergy),
     "elastic": Generator(options="gpus, jobs, load, seed, curves (measured, generic), diurnal", make=_elastic),

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from scheduler.core.model.tables import FloatArray, IntArray
-from scheduler.simulator.draws import HOUR_S, Draws, arrivals, milliseconds, whole_shares, zipf
+from scheduler.simulator.draws import DAY_S, HOUR_S, Draws, arrivals, milliseconds, whole_shares, zipf
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.workloads.failing import failure_plans
 
@@ -48,14 +48,19 @@ QUEUES = 14
 _QUOTA_ZIPF = 0.9
 # A queue asks for this much of its quota at the load of the whole, which makes lending happen; a choice of ours.
 _ASKED = (0.4, 1.6)
+# With a length of time instead of a number of jobs no job takes more than this share of the GPU time of that time, so
+# that a small cluster is asked for many jobs too; a choice of ours.
+MOST_OF_TIME_FRAC = 0.05
+MOST_JOBS = 200_000
 _USERS = (10, 40)
 _USER_ZIPF = 1.0
 
 
 def philly_like(
     *,
-    num_jobs: int,
     cluster_gpus: int,
+    num_jobs: int = 1000,
+    days: float | None = None,
     load: float = 0.9,
     seed: int = 0,
     kind: Kind = "simple",
@@ -67,7 +72,8 @@ def philly_like(
     """Return jobs sorted by arrival.
 
     Args:
-        num_jobs: How many.
+        num_jobs: How many; unused where ``days`` is given.
+        days: For how long jobs arrive: as many as give the cluster that load, each cut to a 20th of its GPU time.
         cluster_gpus: GPUs of the cluster; no job is wider.
         load: GPU time that arrives for each GPU and unit of time, by the mean of the jobs drawn.
         seed: The same seed gives the same jobs.
@@ -84,8 +90,14 @@ def philly_like(
     check_sizes(num_jobs=num_jobs, cluster_gpus=cluster_gpus, load=load)
     if not 0 <= short_share <= 1 or num_queues < 1:
         raise ValueError(f"short jobs are a share from 0 to 1 ({short_share}), queues at least 1 ({num_queues})")
-    num_gpus, run_s = _sizes(num_jobs, cluster_gpus, seed, kind, short_share)
-    gap_s = float(np.mean(num_gpus * run_s)) / (load * cluster_gpus)
+    if days is None:
+        num_gpus, run_s = _sizes(num_jobs, cluster_gpus, seed, kind, short_share)
+        gap_s = float(np.mean(num_gpus * run_s)) / (load * cluster_gpus)
+    else:
+        num_gpus, run_s = _sizes_for(days * DAY_S, load, cluster_gpus, seed, kind, short_share)
+        num_jobs = len(num_gpus)
+        # The last of them arrives when the time is over: with few jobs chance would change the load by tenths.
+        gap_s = days * DAY_S / float(Draws(seed, "arrivals").exponential(num_jobs).sum())
     arrival_s = arrivals(Draws(seed, "arrivals"), num_jobs, mean_gap_s=gap_s, diurnal=diurnal)
     queue, owner = _tenants(num_jobs, cluster_gpus, seed, num_queues)
     plans = failure_plans(Draws(seed, "failures"), num_gpus) if failures else {}
@@ -125,6 +137,26 @@ def _sizes(num_jobs: int, cluster_gpus: int, seed: int, kind: Kind, short_share:
     is_short = short.uniform(num_jobs) < short_share
     short_s = np.maximum(1.0, SHORT_MEDIAN_S * np.exp(SHORT_SIGMA * short.normal(num_jobs)))
     return num_gpus, np.where(is_short, short_s, run_s)
+
+
+def _sizes_for(
+    time_s: float, load: float, cluster_gpus: int, seed: int, kind: Kind, short_share: float
+) -> tuple[IntArray, FloatArray]:
+    """Return (n,) GPUs and (n,) run times of as many jobs as ask for ``load`` of the GPU time of ``time_s``."""
+    if not 0 < time_s < math.inf:
+        raise ValueError(f"the days must be a positive number, not {time_s / DAY_S:g}")
+    there_is_gpu_s = cluster_gpus * time_s
+    num_jobs = 256
+    while num_jobs < 2 * MOST_JOBS:
+        num_gpus, run_s = _sizes(num_jobs, cluster_gpus, seed, kind, short_share)
+        run_s = np.minimum(run_s, MOST_OF_TIME_FRAC * there_is_gpu_s / num_gpus)
+        asked_gpu_s = np.cumsum(num_gpus * run_s)
+        if asked_gpu_s[-1] >= load * there_is_gpu_s:
+            kept = 1 + int(np.searchsorted(asked_gpu_s, load * there_is_gpu_s))
+            return num_gpus[:kept], run_s[:kept]
+        num_jobs *= 2
+    days, gpus = f"{time_s / DAY_S:g}", f"{cluster_gpus:,}"
+    raise ValueError(f"{days} days at a load of {load:g} on {gpus} GPUs are more than {MOST_JOBS:,} jobs")
 
 
 def draw_gangs(draws: Draws, size: int, gangs: Mapping[int, float], *, widest: int) -> IntArray:

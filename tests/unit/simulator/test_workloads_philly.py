@@ -50,6 +50,18 @@ def test_empirical_jobs_have_the_quantiles_of_the_extract() -> None:
         assert fmean(job.num_gpus == gpus for job in jobs) == pytest.approx(share, abs=0.01)
 
 
+@pytest.mark.parametrize("gpus", [1, 2, 8, 2504])
+def test_a_week_of_jobs_fits_the_cluster_it_is_drawn_for(gpus: int) -> None:
+    """Jobs arrive for a week whatever the cluster, ask for the load, and none for more than a 20th of the week."""
+    jobs = philly_like(days=7, cluster_gpus=gpus, load=0.9, seed=1)
+
+    assert jobs[-1].arrival_s == pytest.approx(WEEK_S, abs=1)
+    assert offered_load(jobs, cluster_gpus=gpus) == pytest.approx(0.9, abs=0.08)
+    assert max(job.num_gpus * job.run_s for job in jobs) <= 0.05 * gpus * WEEK_S + 1
+    assert max(job.num_gpus for job in jobs) <= gpus
+    assert len(jobs) > 20
+
+
 def test_wide_jobs_have_gangs_of_16_and_32() -> None:
     """1.7 % and 0.6 %, as in the virtual clusters; never wider than the cluster."""
     jobs = philly_like(num_jobs=20_000, cluster_gpus=2504, seed=3, kind="wide")
