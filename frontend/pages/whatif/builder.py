@@ -23,7 +23,7 @@ SECTIONS: tuple[tuple[ChoiceKind, str, Plural], ...] = (
     ("mechanism", "Mechanism", "mechanisms"),
 )
 INTROSPECTION: tuple[ChoiceKind, str, Plural] = ("introspection", "Introspection", "introspections")
-GENERATED = {"generator": "philly", "jobs": "2000", "load_of": "0.9", "queues": "4"}
+GENERATED = {"generator": "philly", "days": "7", "jobs": "", "load_of": "0.9", "queues": "4"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +87,8 @@ def _start(post: Mapping[str, str]) -> Json:
     start: Json = {"kind": kind, "cluster": None, "round_s": _number(post.get("round_s", ""))}
     if post.get("cluster") == "own":
         start["cluster"] = {name: _number(post.get(name, "")) for name in DEFAULT_CLUSTER}
+    if post.get("cluster") == "drained":
+        start["drained"] = True
     if kind == "trace":
         start["file"] = post.get("file", "")
         start |= {"window": post["window"].strip()} if post.get("window", "").strip() else {}
@@ -99,7 +101,9 @@ def _start(post: Mapping[str, str]) -> Json:
 def _generator(post: Mapping[str, str]) -> str:
     name = post.get("generator", "")
     options = [("jobs", post.get("jobs", "")), ("load", post.get("load_of", ""))]
-    options += [("queues", post.get("queues", ""))] if name == "philly" else []
+    if name == "philly":
+        days = "" if post.get("jobs", "").strip() else post.get("days", "")
+        options += [("days", days), ("queues", post.get("queues", ""))]
     if name == "search":
         options = [("searches", post.get("jobs", "")), ("load", post.get("load_of", ""))]
     return f"{PREFIX}{name}?" + "&".join(f"{key}={value.strip()}" for key, value in options if value.strip())
@@ -153,7 +157,7 @@ def fields_of(body: Json) -> dict[str, str]:
         "window": start.get("window", ""),
         "num_jobs": str(start.get("num_jobs", "")),
         "round_s": f"{start.get('round_s', DEFAULT_ROUND_S):g}" if _is_number(start.get("round_s", 300.0)) else "",
-        "cluster": "own" if start.get("cluster") else "this",
+        "cluster": "own" if start.get("cluster") else "drained" if start.get("drained") else "this",
         "seeds": ", ".join(str(seed) for seed in body["seeds"]),
         **{name: f"{value:g}" if _is_number(value) else str(value) for name, value in
            (start.get("cluster") or DEFAULT_CLUSTER).items()},
@@ -164,6 +168,7 @@ def fields_of(body: Json) -> dict[str, str]:
         options = dict(part.partition("=")[::2] for part in rest.split("&") if part)
         fields |= {
             "generator": name,
+            "days": options.get("days", ""),
             "jobs": options.get("jobs", options.get("searches", "")),
             "load_of": options.get("load", ""),
             "queues": options.get("queues", ""),

@@ -63,11 +63,11 @@ def quota_scenario(cluster: Cluster, queue: Queue, device: DeviceWord) -> ReadyS
     )
 
 
-def ready_scenarios(cluster: Cluster, device: DeviceWord) -> list[ReadyScenario]:
-    """Return three scenarios that begin with the settings in force."""
+def ready_scenarios(cluster: Cluster, device: DeviceWord, *, capacity: str) -> list[ReadyScenario]:
+    """Return three scenarios that begin with the settings in force; ``capacity`` says which GPUs are counted."""
     live = live_variant(cluster)
     others = [{**_same(live), "policy": name} for name in POLICIES if name != cluster.policy]
-    week = "generate:philly?jobs=2000&load=0.9&queues=4"
+    week = "generate:philly?days=7&load=0.9&queues=4"
     return [
         ReadyScenario(
             key="policies",
@@ -79,7 +79,8 @@ def ready_scenarios(cluster: Cluster, device: DeviceWord) -> list[ReadyScenario]
         ReadyScenario(
             key="servers",
             title="What would two more servers change?",
-            text="A generated week at 90 % load on this cluster: as it is, with two servers more, with 20 % more jobs.",
+            text=f"A generated week at 90 % load on this cluster ({capacity}): as it is, with two servers more, "
+            "with 20 % more jobs.",
             body={
                 "name": "Two servers more",
                 "start": {"kind": "generator", "text": week, "cluster": None},
@@ -91,7 +92,7 @@ def ready_scenarios(cluster: Cluster, device: DeviceWord) -> list[ReadyScenario]
         ReadyScenario(
             key="week",
             title="How do policies compare on a busy week?",
-            text=f"2 000 generated jobs of four teams on 16 servers of {device.counted(8)}, with three seeds.",
+            text=f"A generated week of four teams at 90 % load on 16 servers of {device.counted(8)}, with three seeds.",
             body={
                 "name": "Policies on a busy week",
                 "start": {

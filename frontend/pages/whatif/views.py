@@ -1,6 +1,8 @@
 """The what-if pages: the list, the form, and one scenario with its progress and results."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import TypedDict
 
@@ -16,10 +18,11 @@ from frontend.components.viewer import now_utc
 from frontend.pages.whatif.builder import body_from, fields_of, num_variants, variant_views
 from frontend.pages.whatif.ready import ReadyScenario, live_variant, quota_scenario, ready_scenarios
 from frontend.pages.whatif.results import figures_read, shown_so_far
-from frontend.pages.whatif.words import ANYWAY, fidelity_view, start_words
+from frontend.pages.whatif.words import ANYWAY, LoadView, fidelity_view, load_view, start_words
 from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, NotFound, SpecInvalid
 from scheduler.models import Event, Scenario
 from scheduler.models.scenario import SCENARIO_OPEN, ScenarioState
+from scheduler.selectors.cluster.capacity import capacity_words, servers_drained
 from scheduler.selectors.cluster.servers import device_kinds
 from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import is_admin, may_ask_what_if, queues_led, require_scenario, scenarios_visible
@@ -38,6 +41,7 @@ from scheduler.services.cluster.settings import FIELDS, cluster_row, settings_ch
 from scheduler.services.whatif.files import trace_file_create
 from scheduler.services.whatif.scenarios import scenario_cancel, scenario_create, scenario_delete
 from scheduler.services.whatif.variant_checks import VARIANTS
+from scheduler.simulator.report.figures import Figures
 from scheduler.simulator.study.variants import ARM_FIELDS
 from scheduler.simulator.workloads import GENERATORS
 
@@ -96,12 +100,13 @@ def scenarios(request: HttpRequest) -> HttpResponseBase:
 
 def _ready(request: HttpRequest) -> list[ReadyScenario]:
     cluster, device = cluster_row(), device_word(device_kinds(request.user))
+    ready = ready_scenarios(cluster, device, capacity=device.said(capacity_words()))
     if is_admin(request.user):
-        return ready_scenarios(cluster, device)
+        return ready
     led = list(queues_led(request.user)[:1])
     return [
         *(quota_scenario(cluster, queue, device) for queue in led),
-        *(one for one in ready_scenarios(cluster, device) if not one.of_cluster),
+        *(one for one in ready if not one.of_cluster),
     ]
 
 
@@ -171,7 +176,7 @@ def _form(
     request: HttpRequest, body: Json, *, errors: list[FieldError] | None = None, status: int = 200
 ) -> HttpResponse:
     sent = request.POST.dict() if request.method == "POST" else {}
-    found = errors or []
+    found, device = errors or [], device_word(device_kinds(request.user))
     context = {
         "fields": {**fields_of(body), **{key: value for key, value in sent.items() if "." not in key}},
         "variants": variant_views(body["variants"], found),
@@ -184,6 +189,8 @@ def _form(
         "led": list(queues_led(request.user)[:20]),
         "files": [trace_file_row(file) for file in trace_files_visible(request.user)[:50]],
         "generators": list(GENERATORS),
+        "capacity": device.said(capacity_words()),
+        "with_drained": device.said(capacity_words(drained=True)) if servers_drained() else "",
         "most_mib": settings.TRACE_MOST_MIB,
     }
     return render(request, "whatif/new.html", context, status=status)
@@ -214,6 +221,7 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
         "warnings": [device.said(text, names=names) for text in found.about.get("warnings", [])],
         "fidelity": fidelity_view(found.about.get("fidelity")),
         "anyway": ANYWAY,
+        "load": _load(found, figures, names, device),
         "shown": shown_so_far(found, figures, metrics, names, device=device),
         "is_answered": found.state == ScenarioState.COMPLETED and len(figures) == len(names),
         "may_apply": is_admin(request.user) and found.state == ScenarioState.COMPLETED,
@@ -223,6 +231,17 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
         "is_admin": is_admin(request.user),
     }
     return render(request, "whatif/scenario.html", context)
+
+
+def _load(found: Scenario, figures: Mapping[int, Figures], names: list[str], device: DeviceWord) -> LoadView | None:
+    """Return what is asked of the cluster; nothing for the live cluster, whose jobs are there when it begins."""
+    if found.start.get("kind") == "live" or not figures:
+        return None
+    known = [names[at] for at in figures]
+    view = load_view(list(figures.values()), known)
+    if view is None:
+        return None
+    return replace(view, text=device.said(view.text), doubt=device.said(view.doubt, names=known))
 
 
 def _device(request: HttpRequest, found: Scenario) -> DeviceWord:

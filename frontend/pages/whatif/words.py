@@ -4,14 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from frontend.components.formats import duration, percent
+from frontend.components.formats import duration, joined, number, percent, significant
 from scheduler.selectors.rows import FidelityRow, Json
 from scheduler.selectors.whatif import doubts
+from scheduler.simulator.report.figures import Figures
 from scheduler.simulator.workloads import PREFIX
 
 TIMES = ("avg_jct_s", "p99_jct_s", "makespan_s")
 # What an admin writes to apply settings that an unreliable answer speaks for.
 ANYWAY = "not reliable"
+# A makespan of so many times the time in which jobs arrive is told.
+FAR = 1.5
 FIGURES = {
     "avg_jct_s": "Mean JCT",
     "p99_jct_s": "p99 JCT",
@@ -88,3 +91,43 @@ def _off_words(row: FidelityRow) -> str:
 
 def _text(row: FidelityRow, value: float) -> str:
     return duration(value) if row["kind"] == "time" else percent(value, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadView:
+    """What is asked of the cluster: for how long jobs arrive, the offered load, and what to make of a late end.
+
+    Attributes:
+        text: One line.
+        doubt: What is off, and what that means for the figures; empty where nothing is.
+        title: Its first words.
+    """
+
+    text: str
+    doubt: str
+    title: str
+
+
+def load_view(figures: Sequence[Figures], names: Sequence[str]) -> LoadView | None:
+    """Return what the variants ask of the cluster; None where it is not known, or all jobs are there at once."""
+    loads = [round(one.offered_load, 2) for one in figures]
+    if not all(loads):
+        return None
+    low, high = min(loads), max(loads)
+    jobs, arrivals_s = figures[0].summary["jobs"], figures[0].arrivals_s
+    span = percent(low) if low == high else f"{percent(low)} to {percent(high)}"
+    asked = f"ask for {span} of the GPU time there is meanwhile (offered load)"
+    text = f"{number(jobs)} jobs arrive over {duration(arrivals_s)} and {asked}"
+    at = max(range(len(figures)), key=lambda row: figures[row].summary["makespan_s"] / figures[row].arrivals_s)
+    makespan_s, own_s = figures[at].summary["makespan_s"], figures[at].arrivals_s
+    late = ""
+    if makespan_s > FAR * own_s:
+        times = f"{significant(round(makespan_s / own_s, 1))} times as long as jobs arrive"
+        late = f"Under {names[at]} the last job ends after {duration(makespan_s)}, {times}."
+    above = [name for name, load in zip(names, loads, strict=True) if load > 1]
+    if above:
+        under = "in every variant" if len(above) == len(names) else f"under {joined(above)}"
+        grow = f"More GPU time is asked for than there is {under}, so waits grow for as long as jobs arrive."
+        return LoadView(text=text, title="Load above capacity.", doubt=f"{grow} {late}".strip())
+    long = f"{late} Some jobs are long for this cluster: compare completion times, not makespans." if late else ""
+    return LoadView(text=text, title="Makespan far beyond the arrivals." if late else "", doubt=long)

@@ -31,8 +31,9 @@ class ScenarioBody(Body):
     name = serializers.CharField(max_length=120, help_text="For the list and the page.")
     start = StartField(
         help_text="`{kind: live}`, `{kind: past, since, until}`, `{kind: trace, file, format?, window?, num_jobs?, "
-        "cluster?, round_s?}` or `{kind: generator, text, cluster?, round_s?}`. `cluster` is "
-        "`{servers, gpus, cpus, memory_gb}`; without it the servers are those of this cluster."
+        "cluster?, drained?, round_s?}` or `{kind: generator, text, cluster?, drained?, round_s?}`. `cluster` is "
+        "`{servers, gpus, cpus, memory_gb}`; without it the servers are those of this cluster that are up, with "
+        "`drained: true` the drained ones too."
     )
     variants = VariantsField(
         help_text="Two to six: `{policy, policy_options, locality, locality_options, mechanism, mechanism_options, "
@@ -50,7 +51,7 @@ SCENARIO_EXAMPLES = [
             "name": "Which policy?",
             "start": {
                 "kind": "generator",
-                "text": "philly?jobs=1000&load=0.9",
+                "text": "philly?days=7&load=0.9",
                 "cluster": {"servers": 16, "gpus": 8, "cpus": 24, "memory_gb": 500},
             },
             "variants": [{"policy": "las"}, {"policy": "srtf"}],

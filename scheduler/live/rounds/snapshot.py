@@ -68,7 +68,7 @@ class LiveSnapshot:
 
 def snapshot_read(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
     """Return the snapshot of a round that begins now."""
-    servers, server_pks = _servers()
+    servers, server_pks = servers_read()
     server_rows = {pk: row for row, pk in enumerate(server_pks)}
     queues, queue_rows = _queues()
     every = held_leases(server_rows)
@@ -112,10 +112,11 @@ def snapshot_read(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
     )
 
 
-def _servers() -> tuple[ServerTable, list[str]]:
+def servers_read(*, drained: bool = False) -> tuple[ServerTable, list[str]]:
+    """Return the servers that are up, or also those that drain, with their working GPUs; and their keys."""
     racks: dict[str, int] = {}
     rows = list(
-        Server.objects.filter(state=ServerState.UP)
+        Server.objects.filter(state__in=(ServerState.UP, *((ServerState.DRAINING,) if drained else ())))
         .annotate(healthy=Count("gpus", filter=Q(gpus__healthy=True)))
         .order_by("number")
         .values_list("pk", "number", "healthy", "num_cpus", "memory_bytes", "rack")

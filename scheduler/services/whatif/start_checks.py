@@ -25,8 +25,8 @@ MOST_WINDOW_DAYS = 92
 _START_FIELDS = {
     "live": (),
     "past": ("since", "until"),
-    "trace": ("file", "format", "window", "num_jobs", "cluster", "round_s"),
-    "generator": ("text", "cluster", "round_s"),
+    "trace": ("file", "format", "window", "num_jobs", "cluster", "drained", "round_s"),
+    "generator": ("text", "cluster", "drained", "round_s"),
 }
 
 
@@ -44,6 +44,13 @@ def checked_start(problems: Problems, start: object, actor: User) -> tuple[Json,
         return _past(problems, start), None
     made: Json = {"kind": kind, "cluster": _cluster(problems, start.get("cluster"))}
     made["round_s"] = checked_number(problems, "start/round_s", start.get("round_s", DEFAULT_ROUND_S), 1.0, 86_400.0)
+    drained = start.get("drained", False)
+    if not isinstance(drained, bool):
+        problems.add("start/drained", "type", "drained must be true or false.")
+    elif drained and made["cluster"] is not None:
+        problems.add("start/drained", "conflict", "drained counts servers of this cluster; leave cluster out.")
+    elif drained:
+        made["drained"] = True
     if kind == "generator":
         return made | {"text": _generator(problems, start.get("text"))}, None
     made |= _file_part(problems, start)
@@ -101,6 +108,15 @@ def _generator(problems: Problems, text: object) -> str:
         count = options.get(option, ["0"])[0]
         if not count.isdigit() or int(count) > MOST_JOBS:
             problems.add("start/text", "range", f"{option} must be a whole number of at most {MOST_JOBS:,}.")
+    if "days" in options:
+        try:
+            days = float(options["days"][0])
+        except ValueError:
+            days = 0.0
+        if not 0 < days <= MOST_WINDOW_DAYS:
+            problems.add("start/text", "range", f"days must be a number above 0, at most {MOST_WINDOW_DAYS}.")
+        if "jobs" in options:
+            problems.add("start/text", "conflict", "Give days or jobs, not both.")
     searched = [int(options.get(option, ["1"])[0] or 1) for option in ("searches", "configurations")]
     if all(str(count).isdigit() for count in searched) and searched[0] * searched[1] > MOST_JOBS:
         problems.add("start/text", "range", f"All searches together may have at most {MOST_JOBS:,} jobs.")

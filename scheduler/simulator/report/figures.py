@@ -23,6 +23,7 @@ from scheduler.simulator.report.curves import (
 )
 from scheduler.simulator.state.outcome import Summary
 from scheduler.simulator.study.study import Prepared, Result
+from scheduler.simulator.traces.trace import offered_load
 
 GANTT_SERVERS = 4
 
@@ -46,6 +47,8 @@ class Figures:
         queue_quotas: GPUs of each queue that are its own; empty when not noted.
         queue_waits: Waits by queue; empty when not noted.
         server_names: Of the first servers; empty for servers that have none.
+        arrivals_s: Time from the first submission to the last; 0 when not noted.
+        offered_load: GPU time asked for over what there is in that time; 0 when not noted or all arrive at once.
     """
 
     summary: Summary
@@ -63,6 +66,8 @@ class Figures:
     queue_quotas: Sequence[int] = ()
     queue_waits: Sequence[JobGroup] = ()
     server_names: Sequence[str] = ()
+    arrivals_s: float = 0.0
+    offered_load: float = 0.0
 
     @property
     def num_gpus(self) -> int:
@@ -76,6 +81,7 @@ def figures_of(result: Result, prepared: Prepared, *, server_names: Sequence[str
     gpus = [int(count) for count in prepared.servers.num_gpus.tolist()]
     series, stays = outcome.series, outcome.stays
     over_time = course(series) if series is not None and len(series.at_s) else None
+    load = offered_load(jobs, cluster_gpus=sum(gpus))
     seats = None
     if stays is not None and len(stays.job):
         seats = gantt(outcome, stays, gpus, num_servers=GANTT_SERVERS, series=series)
@@ -96,6 +102,8 @@ def figures_of(result: Result, prepared: Prepared, *, server_names: Sequence[str
         queue_quotas=prepared.queues.quota_gpus.tolist(),
         queue_waits=waits_by_queue(outcome.records, prepared.queue_names),
         server_names=list(server_names[:GANTT_SERVERS]),
+        arrivals_s=jobs[-1].arrival_s - jobs[0].arrival_s if jobs else 0.0,
+        offered_load=load if math.isfinite(load) else 0.0,
     )
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from django.conf import settings
 
-from scheduler.live.rounds.snapshot import snapshot_read
+from scheduler.live.rounds.snapshot import servers_read
 from scheduler.models import Scenario
+from scheduler.selectors.cluster.capacity import capacity_words
 from scheduler.selectors.rows import Json
 from scheduler.selectors.whatif import trace_file_path
-from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.study.cluster import GB, Cluster, ServerGroup, server_table
 from scheduler.simulator.study.starting_points import columns_to_json, servers_from
@@ -52,7 +52,7 @@ def base_read(scenario: Scenario, *, at: datetime) -> StartingPoint:
         past = past_base(since=since, until=until, at=at)
         about = {"text": past.text, "happened": past.happened, "held": past.held, "warnings": past.warnings}
         return _base(scenario, past.content, about)
-    servers = _servers(start, at=at)
+    servers = _servers(start)
     content = {"servers": servers, "queues": None, "round_s": start["round_s"]}
     if scenario.trace_file is None:
         content["source"] = {"kind": "generator", "text": start["text"]}
@@ -62,9 +62,10 @@ def base_read(scenario: Scenario, *, at: datetime) -> StartingPoint:
         content["source"] = {"kind": "file", "path": str(trace_path(scenario)), **part}
         text = f"{scenario.trace_file.name} "
     num_servers, num_gpus = len(servers["num_gpus"]), sum(servers["num_gpus"])
-    text += (
-        f"on {num_servers:,} server{'s' if num_servers != 1 else ''}, {num_gpus:,} GPU{'s' if num_gpus != 1 else ''}"
-    )
+    gpus = f"{num_gpus:,} GPU{'s' if num_gpus != 1 else ''}"
+    if start.get("cluster") is None:
+        gpus = capacity_words(drained=start.get("drained", False))
+    text += f"on {num_servers:,} server{'s' if num_servers != 1 else ''}, {gpus}"
     return _base(scenario, content, {"text": text})
 
 
@@ -72,10 +73,10 @@ def _base(scenario: Scenario, content: Json, about: Json) -> StartingPoint:
     return StartingPoint(content={**content, "least_gpus": _least_gpus(scenario, content["servers"])}, about=about)
 
 
-def _servers(start: Json, *, at: datetime) -> Json:
+def _servers(start: Json) -> Json:
     cluster = start.get("cluster")
     if cluster is None:
-        table = snapshot_read(cluster_row(), at=at).tables.servers
+        table, _ = servers_read(drained=start.get("drained", False))
         if not len(table):
             raise BadInput("No server of this cluster is up. Say how many servers it should have.")
         return servers_json(table)

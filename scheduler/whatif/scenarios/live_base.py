@@ -6,6 +6,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.tables import QueueTable, ServerTable
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Job, Queue, Server
+from scheduler.selectors.cluster.capacity import capacity_words
 from scheduler.selectors.jobs.estimates import MOST_ENDED
 from scheduler.selectors.rows import Json
 from scheduler.services.cluster.settings import cluster_row
@@ -36,7 +37,7 @@ def live_base(*, at: datetime, for_queue: Queue | None = None) -> tuple[Json, st
     if not len(tables.jobs):
         raise BadInput("No job runs or waits now, so there is nothing to replay.")
     jobs, servers = len(tables.jobs), len(tables.servers)
-    on = f"{servers:,} server{'' if servers == 1 else 's'}"
+    on = f"{servers:,} server{'' if servers == 1 else 's'}, {capacity_words()}"
     text = f"{jobs:,} job{'' if jobs == 1 else 's'} at {at:%H:%M} UTC on {on}"
     names = dict(Job.objects.filter(pk__in=live.job_pks).values_list("pk", "name"))
     content: Json = {

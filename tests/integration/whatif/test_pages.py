@@ -1,0 +1,160 @@
+"""What-if pages say which capacity is counted, what is asked of it, and what to make of a late end."""
+
+import html
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from frontend.components.devices import GPUS
+from frontend.pages.whatif.ready import ready_scenarios
+from scheduler.core.model.errors import SpecInvalid
+from scheduler.models import Scenario
+from scheduler.models.server import ServerState
+from scheduler.selectors.cluster.capacity import capacity_words
+from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.whatif.scenarios import scenario_create
+from scheduler.whatif.scenarios.bases import base_read
+from tests.support.pages.world import runs_answer
+from tests.support.rows.factories import AT, server_make
+from tests.support.rows.scenarios import SMALL, scenario_body, scenario_make
+
+pytestmark = pytest.mark.django_db
+WEEK = "philly?days=7&load=0.9&queues=4"
+WEEK_S = 7 * 86_400.0
+
+
+@pytest.fixture(autouse=True)
+def _plain(settings: Any, tmp_path: Path) -> None:  # pytest-django's settings take any name
+    """Static files as they lie in the tree."""
+    settings.STATIC_ROOT = tmp_path
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
+
+
+@pytest.fixture
+def client(admin: User) -> Client:
+    """The admin's browser."""
+    made = Client()
+    made.force_login(admin)
+    return made
+
+
+def read(client: Client, path: str) -> str:
+    """Return a page with its blanks as one blank each."""
+    return " ".join(html.unescape(client.get(path).content.decode()).split())
+
+
+def answered(scenario: Scenario, folder: Path) -> Scenario:
+    """Let all runs of a scenario be made, here."""
+    runs_answer(scenario, scenario.runs.all(), folder)
+    Scenario.objects.filter(pk=scenario.pk).update(state="completed", ended_at=AT)
+    scenario.refresh_from_db()
+    return scenario
+
+
+def test_ready_week_fits_a_cluster_of_two_slots(admin: User, client: Client, tmp_path: Path) -> None:
+    """Its jobs arrive within a week and end soon after; the page says what was counted and the offered load."""
+    server_make("server-1", gpus=2)
+    server_make("server-2", gpus=2, state=ServerState.DRAINING)
+    ready = {one.key: one for one in ready_scenarios(cluster_row(), GPUS, capacity=capacity_words())}
+    body = {**ready["servers"].body, "variants": ready["servers"].body["variants"][:2], "seeds": [1]}
+
+    scenario = answered(scenario_create(actor=admin, body=body, at=AT), tmp_path)
+
+    page = read(client, f"/whatif/{scenario.pk}")
+    assert "(2 of 4 GPUs; server-2 is drained)" in ready["servers"].text
+    assert [run.summary and run.summary["makespan_s"] < 2 * WEEK_S for run in scenario.runs.all()] == [True, True]
+    assert scenario.about["text"] == "on 1 server, 2 of 4 GPUs; server-2 is drained"
+    assert "jobs arrive over 6 d" in page
+    assert "(offered load)" in page
+    assert 'id="load"' not in page
+
+
+def test_drained_servers_are_counted_where_that_is_asked(admin: User, client: Client) -> None:
+    """List and form name the server that is left out; the form offers to count it, and so does REST."""
+    server_make("server-1", gpus=6)
+    server_make("server-2", gpus=2, state=ServerState.DRAINING)
+    start = {"kind": "generator", "text": WEEK, "cluster": None, "drained": True}
+    scenario = scenario_make(admin, start=start)
+
+    base = base_read(scenario, at=AT)
+    form = read(client, f"/whatif/new?from={scenario.pk}")
+    sent = client.post("/whatif/new", {"kind": "generator", "cluster": "drained", "do": "add"}).content.decode()
+    assert base.content["servers"]["num_gpus"] == [6, 2]
+    assert base.about["text"] == "on 2 servers, 8 GPUs"
+    assert "6 of 8 CPU slots; server-2 is drained" in read(client, "/whatif")
+    assert 'value="drained" checked' in form
+    assert "6 of 8 CPU slots; server-2 is drained." in form
+    assert 'value="drained" checked' in sent
+
+
+def test_form_offers_no_drained_servers_where_there_are_none(client: Client) -> None:
+    """A choice that changes nothing is no choice."""
+    server_make("server-1", gpus=6)
+
+    assert 'value="drained"' not in read(client, "/whatif/new")
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"drained": 1}, "/start/drained"),
+        ({"drained": True, "cluster": SMALL}, "/start/drained"),
+        ({"text": "philly?days=0"}, "/start/text"),
+        ({"text": "philly?days=soon"}, "/start/text"),
+        ({"text": "philly?days=93"}, "/start/text"),
+        ({"text": "philly?days=7&jobs=9"}, "/start/text"),
+    ],
+)
+def test_start_that_cannot_be_is_refused(changes: dict[str, object], pointer: str, admin: User) -> None:
+    """Before any run."""
+    start = {"kind": "generator", "text": WEEK, **changes}
+
+    with pytest.raises(SpecInvalid) as refused:
+        scenario_create(actor=admin, body=scenario_body(start=start), at=AT)
+
+    assert {entry.pointer for entry in refused.value.errors} == {pointer}
+
+
+def test_days_and_jobs_of_a_workload_come_back_to_the_form(admin: User, client: Client) -> None:
+    """Jobs that are typed stand in place of the days."""
+    sent = {
+        "name": "Week",
+        "kind": "generator",
+        "generator": "philly",
+        "load_of": "0.9",
+        "queues": "4",
+        "cluster": "own",
+        "servers": "2",
+        "gpus": "4",
+        "cpus": "16",
+        "memory_gb": "100",
+        "round_s": "300",
+        "seeds": "1",
+        "variants": "2",
+        **{f"v{at}.{kind}": name for at, policy in enumerate(("fifo", "las")) for kind, name in
+           (("policy", policy), ("locality", "consolidate"), ("mechanism", "proportional"))},
+    }  # fmt: skip
+    client.post("/whatif/new", {**sent, "days": "3", "jobs": ""})
+    client.post("/whatif/new", {**sent, "days": "3", "jobs": "40"})
+
+    texts = [one.start["text"] for one in Scenario.objects.order_by("pk")]
+    assert texts == ["generate:philly?load=0.9&days=3&queues=4", "generate:philly?jobs=40&load=0.9&queues=4"]
+    copied = read(client, f"/whatif/new?from={Scenario.objects.order_by('pk')[0].pk}")
+    assert 'name="days" value="3"' in copied
+    assert 'name="jobs" value=""' in copied
+
+
+def test_load_above_capacity_is_said_in_words(admin: User, client: Client, tmp_path: Path) -> None:
+    """With the share that is asked for, and how far the end is from the last arrival."""
+    start = {"kind": "generator", "text": "philly?days=2&load=2", "cluster": SMALL}
+    variants = [{"policy": "fifo"}, {"policy": "fifo", "servers": 4}]
+
+    page = read(client, f"/whatif/{answered(scenario_make(admin, start=start, variants=variants), tmp_path).pk}")
+
+    above = "More GPU time is asked for than there is under fifo, so waits grow for as long as jobs arrive."
+    assert f"<b>Load above capacity.</b> {above} Under fifo the last job ends after" in page
+    assert "times as long as jobs arrive." in page
