@@ -124,9 +124,14 @@ def estimate_error(at: datetime) -> EstimateError | None:
     }
 
 
+def jobs_with_run_time() -> QuerySet[Job]:
+    """Return the jobs whose run times tell how long others may run: those that completed."""
+    return Job.objects.filter(state=JobState.COMPLETED, executed_s__gt=0)
+
+
 def estimate_basis(error: EstimateError | None) -> str:
     """Return on how much estimates rest, and how far they were off where that many starts can tell."""
-    ended = Job.objects.filter(state=JobState.COMPLETED, executed_s__gt=0)[:MOST_ENDED].count()
+    ended = jobs_with_run_time()[:MOST_ENDED].count()
     if ended < LEAST_ENDED:
         jobs = f"{ended} job has" if ended == 1 else f"{ended} jobs have"
         told = f"Only {jobs} completed, too few to tell how long jobs run: it may be far off."

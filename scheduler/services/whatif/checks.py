@@ -11,9 +11,10 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db.models import Q
 
-from scheduler.core.model.lifecycle import PLANNABLE, JobState
+from scheduler.core.model.lifecycle import PLANNABLE
 from scheduler.core.model.plan import WaitReason
 from scheduler.models import Job, TraceFile
+from scheduler.selectors.jobs.estimates import jobs_with_run_time
 from scheduler.services.inputs import Problems
 from scheduler.services.whatif.fields import Json, checked_number, refuse_unknown
 from scheduler.services.whatif.start_checks import checked_start
@@ -67,7 +68,7 @@ def refuse_without_history() -> None:
     problems = Problems()
     under_way = Job.objects.filter(state__in=sorted(PLANNABLE), wanted="run").exclude(wait_reason=WaitReason.BACKOFF)
     silent = under_way.filter(Q(total_steps=None) | Q(total_steps=0) | Q(steps_per_s=None) | Q(steps_per_s=0)).count()
-    ended = Job.objects.filter(state=JobState.COMPLETED, executed_s__gt=0)[:LEAST_ENDED_OF_ALL].count()
+    ended = jobs_with_run_time()[:LEAST_ENDED_OF_ALL].count()
     missing = LEAST_ENDED_OF_ALL - ended
     if silent and missing > 0:
         problems.add(

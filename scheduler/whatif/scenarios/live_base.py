@@ -2,12 +2,11 @@
 
 from datetime import datetime
 
-from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.tables import QueueTable, ServerTable
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Job, Queue, Server
 from scheduler.selectors.cluster.capacity import capacity_words
-from scheduler.selectors.jobs.estimates import MOST_ENDED
+from scheduler.selectors.jobs.estimates import MOST_ENDED, jobs_with_run_time
 from scheduler.selectors.rows import Json
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
@@ -87,6 +86,6 @@ def owners_of(live: LiveSnapshot) -> list[int]:
 def ended_rows(queues: QueueTable) -> list[tuple[int, int, float]]:
     """Return (queue row, owner, run time) of the jobs that ended last, newest first."""
     row_of = {pk: row for row, pk in enumerate(queues.queue_id.tolist())}
-    ended = Job.objects.filter(state=JobState.COMPLETED, executed_s__gt=0).order_by("-ended_at", "-number")
+    ended = jobs_with_run_time().order_by("-ended_at", "-number")
     rows = ended.values_list("queue_id", "owner_id", "executed_s")[:MOST_ENDED]
     return [(row_of[queue], owner, run_s) for queue, owner, run_s in rows if queue in row_of]
