@@ -62,6 +62,28 @@ def test_what_if_reads_without_scripts_and_fits_a_phone(browser: Browser, demo: 
     assert not watched.errors
 
 
+def test_runs_of_one_variant_are_told_apart_on_a_phone(browser: Browser, demo: Stack) -> None:
+    """Each run has its seed at 390, and the error of a failed scenario stands there once."""
+    client = demo.client("admin")
+    question = {
+        "name": "Cannot be drawn",
+        "start": {"kind": "generator", "text": "philly?jobs=40&short=2"},
+        "variants": [{"policy": "las"}, {"policy": "fifo"}],
+        "seeds": [1, 2],
+    }
+    asked = client.call("POST", "/api/v1/whatif", question).json
+    wait_for("it fails", lambda: client.get(f"/api/v1/whatif/{asked['id']}")["state"] == "failed", within_s=60)
+    small = browser.new_context(viewport={"width": 390, "height": 844})
+
+    page = Watched(small, demo, "admin").open(f"/whatif/{asked['id']}")
+
+    expect(page.locator(".runs thead th", has_text="Seed")).to_be_visible()
+    expect(page.locator("[data-run='0-2'] td").nth(1)).to_have_text("2")
+    assert page.locator("main").inner_text().count("short jobs are a share") == 1
+    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+    small.close()
+
+
 def test_upload_shows_bytes_and_can_be_cancelled(admin: Watched, browser: Browser, demo: Stack, tmp_path: Path) -> None:
     """A slow upload says how far it is, cancelled it keeps nothing; then it is in the list. No scripts, no bar."""
     file = tmp_path / "autumn.csv"

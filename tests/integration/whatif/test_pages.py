@@ -158,3 +158,15 @@ def test_load_above_capacity_is_said_in_words(admin: User, client: Client, tmp_p
     above = "More GPU time is asked for than there is under fifo, so waits grow for as long as jobs arrive."
     assert f"<b>Load above capacity.</b> {above} Under fifo the last job ends after" in page
     assert "times as long as jobs arrive." in page
+
+
+def test_error_of_the_replay_is_told_once(admin: User, client: Client, tmp_path: Path) -> None:
+    """Above the answer; the card of its figures has a title of its own."""
+    scenario = answered(scenario_make(admin), tmp_path)
+    off = {"key": "avg_jct_s", "kind": "time", "happened": 3600.0, "replayed": 3510.0, "error_frac": -0.025}
+    Scenario.objects.filter(pk=scenario.pk).update(about={**scenario.about, "fidelity": [off]})
+
+    page = read(client, f"/whatif/{scenario.pk}")
+
+    assert page.count("Replayed completion times are within") == 1
+    assert "How far the replay is off</h2>" in page
