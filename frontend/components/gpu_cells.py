@@ -141,7 +141,8 @@ def map_cell(gpu: GpuRow, word: str, view: str, row: ServerRow) -> DeviceCell:
     utilization, heat = gpu["utilization_frac"], gpu.get("temperature_c")
     if view == "temperature":
         text = "" if heat is None else number(heat)
-        tint = "free" if heat is None else f"u{utilization_step((heat - 30) / 60)}"
+        unmeasured = "unknown" if gpu["allocated"] else _unheld(row["state"])
+        tint = unmeasured if heat is None else f"u{utilization_step((heat - 30) / 60)}"
         return cell(css=tint, text=text)
     if not gpu["allocated"]:
         return cell(css=_unheld(row["state"]))

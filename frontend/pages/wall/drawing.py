@@ -86,7 +86,8 @@ def band_of(series: Series, times: Sequence[str]) -> Band:
     most = max(totals, default=0.0)
     if len(totals) < 2 or not most:
         return Band(busy="", held="", low="", low_at=0.0)
-    held = [min(float(value or 0), most) for value in series["allocated_gpus"]]
+    known = zip(series["allocated_gpus"], series["unknown_gpus"], strict=True)
+    held = [min(float(value or 0) - float(unknown or 0), most) for value, unknown in known]
     busy = [min(float(value or 0), one) for value, one in zip(series["busy_gpus"], held, strict=True)]
     fracs = [one / total if total else 1.0 for one, total in zip(held, totals, strict=True)]
     at = min(range(len(fracs)), key=lambda index: fracs[index])

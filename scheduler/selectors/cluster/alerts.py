@@ -124,9 +124,10 @@ def _of_servers(at: datetime) -> Iterator[AlertRow]:
             yield from _of_broken(server, broken.get(server.pk, ()))
             yield from _of_size(server)
             continue
-        yield _row(
-            kind, numbers, subject=server.name, id_=server.pk, since=since, lost_gpus=server.num_gpus - held_gpus
-        )
+        # What a drained server still holds works; what a lost one holds does not.
+        working_gpus = held_gpus if kind is AlertKind.SERVER_DRAINED else 0
+        lost_gpus = server.num_gpus - working_gpus
+        yield _row(kind, numbers, subject=server.name, id_=server.pk, since=since, lost_gpus=lost_gpus)
 
 
 def _of_broken(server: Server, gpus: Iterable[Gpu]) -> Iterator[AlertRow]:

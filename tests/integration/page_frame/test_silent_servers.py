@@ -55,9 +55,9 @@ def test_overview_calls_nothing_idle_of_which_no_report_came(late: Server) -> No
 
     assert tile is not None
     assert (tile[1], tile[2].split(", ")[:2]) == ("0", ["under 5 % use", "2 not known"])
-    assert re.search(r"No report of gpu-01 for 1 min 2\d s; the use of 2 CPU slots held there is not known\.", page)
+    assert re.search(r"No report of gpu-01 for 1 min \d+ s; the use of 2 CPU slots held there is not known\.", page)
     assert "0 % held but idle" in page
-    assert "no report for 1 min 2" in page
+    assert "no report for 1 min " in page
 
 
 def test_mean_utilization_is_of_what_is_known(late: Server) -> None:
@@ -78,10 +78,18 @@ def test_cluster_page_says_how_old_the_report_is(late: Server) -> None:
     assert "and their use is not known" in page
     assert "all reporting" not in page
     assert page.count('class="cell unknown"') == 2
-    assert re.search(r'class="badge.*?Up.*?t-warn">no report for 1 min 2\d s<', page, re.DOTALL)
+    assert re.search(r'class="badge.*?Up.*?t-warn">no report for 1 min \d+ s<', page, re.DOTALL)
     page = shown(f"/cluster/{late.pk}")
-    assert re.search(r"no report for 1 min 2\d s: how far its CPU slots are used is not known", page)
+    assert re.search(r"no report for 1 min \d+ s: how far its CPU slots are used is not known", page)
     assert page.count("not known</span></td>") == 2
+
+
+def test_map_of_temperatures_shows_what_is_not_known(late: Server) -> None:
+    """What is held is not drawn as free because nothing tells how warm it is."""
+    page = shown("/cluster?view=temperature")
+
+    assert page.count('class="cell unknown"') == 2
+    assert '<i class="unknown"></i>not known' in page
 
 
 def test_lost_servers_are_told_of_by_their_state(late: Server) -> None:

@@ -85,6 +85,14 @@ def test_a_server_that_is_being_drained_keeps_only_its_empty_gpus_out_of_use(adm
     assert (told(admin)["server_drained"]["lost_gpus"], told(admin)["server_drained"]["numbers"]["jobs"]) == (1, 1)
 
 
+def test_what_a_lost_server_holds_is_out_of_use(admin: User) -> None:
+    """Its jobs do not train until they run elsewhere."""
+    server = server_make("a", gpus=4, state=ServerState.LOST)
+    job_make(state=JobState.RUNNING, num_gpus=3, server=server)
+
+    assert told(admin)["server_lost"]["lost_gpus"] == 4
+
+
 def test_a_server_that_was_just_added_is_no_alert(admin: User) -> None:
     """It has ten minutes to report."""
     server = server_make("c", gpus=2)

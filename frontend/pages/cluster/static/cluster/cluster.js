@@ -33,9 +33,9 @@
         }
       }
     }
-    // How old a report is that is late is written anew every ten seconds.
-    const silence = (server) => (server.silent_s === null ? "" : Math.floor(server.silent_s / 10));
-    const states = frame.servers.map((server) => server.id + server.state + silence(server)).join();
+    // How old late reports are is written anew every ten seconds, for all of them together.
+    const longest = Math.floor(Math.max(0, ...frame.servers.map((server) => server.silent_s ?? 0)) / 10);
+    const states = longest + frame.servers.map((server) => server.id + server.state + (server.silent_s === null)).join();
     if (!same || (seen && seen !== states)) Live.refresh();
     seen = states;
   });
