@@ -63,7 +63,7 @@ def quota(given: Namespace) -> int:
     path = f"queues/{given.queue}"
     queue = client.get(path)
     for address, name, value, more in (
-        (path, "quota_gpus", gpus, {"moves": dict(given.leave)}),
+        (path, "quota_gpus", gpus, {"moves": _moves(given.leave)}),
         (f"{path}/isolation", "isolation", given.isolation, {}),
     ):
         if value is None:
@@ -73,6 +73,14 @@ def quota(given: Namespace) -> int:
         queue = client.patch(address, {name: value, **more, "reason": given.reason}, etag=queue["etag"])
     show(given, queue, _table([queue]))
     return 0
+
+
+def _moves(leave: list[tuple[str, int]]) -> dict[str, int]:
+    """Return what queues keep; each may be named once."""
+    moves = dict(leave)
+    if len(moves) < len(leave):
+        raise CommandError("--leave names a queue twice.")
+    return moves
 
 
 def _ask(given: Namespace, client: Client, gpus: int) -> int:
@@ -102,7 +110,7 @@ def requests(given: Namespace) -> int:
     if given.action in ("change", "grant") and gpus is not None:
         body["quota_gpus"] = gpus
     if given.leave:
-        body["moves"] = dict(given.leave)
+        body["moves"] = _moves(given.leave)
     if given.action == "change":
         return _change(given, client, body)
     if given.action == "refuse" and not given.reason:

@@ -38,6 +38,8 @@ class Kept:
         if self.keeps_work is None or self.is_complete:
             return ""
         if self.keeps_work == "unknown":
+            if self.is_over and self.at_stake_s < 0.5:
+                return "It has told of no checkpoint; no work is lost."
             ending = "is lost, but for what it saved itself" if self.is_over else "counts as lost when it is stopped"
             more = "" if self.is_over else " What it saves itself is not known."
             return f"It has told of no checkpoint: {work} of work {ending}.{more}"

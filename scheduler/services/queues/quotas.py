@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import F, Q, Sum
 
 from scheduler.core.model.errors import Conflict, NotAllowed
+from scheduler.core.spec.units import counted
 from scheduler.models import Queue
 from scheduler.services.inputs import Problems
 from scheduler.services.permission import Doer
@@ -173,7 +174,8 @@ def check_sum(
     left = parent.quota_gpus - given
     if quota_gpus <= left:
         return
-    detail = f"quota may be at most {max(0, left)}: {parent.name} has {parent.quota_gpus} GPUs and {given} are given."
+    has, are = counted(parent.quota_gpus, "GPU"), "is" if given == 1 else "are"
+    detail = f"quota may be at most {max(0, left)}: {parent.name} has {has} and {given} {are} given."
     instead = f" Give {parent.name} a larger quota first." if quota_gpus > parent.quota_gpus else ""
     problems.add("quota_gpus", "sum", f"{detail} You asked for {quota_gpus}.{instead}")
     if names_holders and not instead:

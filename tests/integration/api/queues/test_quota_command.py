@@ -64,6 +64,8 @@ def test_quota_is_taken_from_a_queue_beside_it(
     assert main(["quota", "vision", "--gpus", "7", "--leave", "speech=1", "--reason", "one more"]) == 0
     assert dict(Queue.objects.exclude(pk=shop.org.pk).values_list("name", "quota_gpus")) == {"vision": 7, "speech": 1}
     assert main(["quota", "vision", "--leave", "speech=0"]) == 2
+    twice = ["--leave", "speech=0", "--leave", "speech=1"]
+    assert main(["quota", "vision", "--gpus", "7", *twice, "--reason", "which"]) == 2
     assert main(["quota-requests", "refuse", number, "--leave", "speech=0", "--reason", "why"]) == 2
 
 

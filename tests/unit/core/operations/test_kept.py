@@ -35,6 +35,10 @@ from scheduler.core.operations.kept import Kept, time_words
             Kept(keeps_work="unknown", at_stake_s=7500.0, is_over=True),
             "It has told of no checkpoint: 2 h 5 min of work is lost, but for what it saved itself.",
         ),
+        (
+            Kept(keeps_work="unknown", at_stake_s=0.2, is_over=True),
+            "It has told of no checkpoint; no work is lost.",
+        ),
     ],
 )
 def test_sentence_says_what_is_kept_and_what_is_lost(kept: Kept, sentence: str) -> None:
