@@ -52,7 +52,9 @@ def command_parser() -> Parser:
     verb = verbs.add_parser("top", parents=[shared], help="the cluster now")
     verb.set_defaults(run=queues.top)
 
-    verb = verbs.add_parser("server", parents=[shared], help="rename, label or remove a server; for admins")
+    verb = verbs.add_parser(
+        "server", parents=[shared], help="rename, label, drain, undrain or remove a server; for admins"
+    )
     verb.add_argument("action", choices=servers.ACTIONS, help="what to do")
     verb.add_argument("server", help="its name or id")
     verb.add_argument("to", nargs="*", help="rename: the new name; label: all its labels, none to take them away")

@@ -7,19 +7,26 @@ from clusterweb.cli.jobs import show
 from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError
 
-ACTIONS = ("rename", "label", "remove")
+ACTIONS = ("rename", "label", "drain", "undrain", "remove")
+
+# What is said of a server once it is done.
+DONE = {
+    "drain": "takes no more jobs; those on it are asked to save and to leave.",
+    "undrain": "takes jobs again.",
+    "remove": "is removed. What ran on it keeps its name.",
+}
 
 
 def server(given: Namespace) -> int:
-    """Rename, label or remove a server."""
+    """Rename, label, drain, undrain or remove a server."""
     if not given.reason:
         raise CommandError("A change of a server needs --reason; it is kept in the audit.")
     client, path = Client(), f"servers/{given.server}"
-    if given.action == "remove":
+    if given.action in DONE:
         if given.to:
-            raise CommandError("Name one server: clusterweb server remove NAME --reason WHY.")
-        client.post(f"{path}/remove", json.dumps({"reason": given.reason}).encode())
-        print(f"{given.server} is removed. What ran on it keeps its name.")
+            raise CommandError(f"Name one server: clusterweb server {given.action} NAME --reason WHY.")
+        client.post(f"{path}/{given.action}", json.dumps({"reason": given.reason}).encode())
+        print(f"{given.server} {DONE[given.action]}")
         return 0
     if given.action == "rename" and len(given.to) != 1:
         raise CommandError("Give one new name: clusterweb server rename OLD NEW --reason WHY.")

@@ -67,7 +67,7 @@ def next_free_title(rows: Sequence[NextFreeRow], at: str, device: DeviceWord) ->
         rest = f" and {number(len(free) - 1)} more" if len(free) > 1 else ""
         return f"{free[0]}{rest} {'is' if len(free) == 1 else 'are'} wholly free now"
     if not at:
-        return "No server says when it is free"
+        return "No server says when it is wholly free"
     return f"{rows[0]['server']} is the next whole server, about {at}"
 
 

@@ -63,8 +63,9 @@ def _use(over_time: Course, num_gpus: int, prefix: str) -> Chart:
 def _waiting(over_time: Course, prefix: str) -> Chart:
     most = float(over_time.waiting.max())
     at_s = float(over_time.at_s[int(over_time.waiting.argmax())]) - float(over_time.at_s[0])
+    wait = "waits" if round(most) == 1 else "wait"
     title = (
-        f"At most {counted(round(most), 'job')} wait at once, after {duration(at_s)}"
+        f"At most {counted(round(most), 'job')} {wait} at once, after {duration(at_s)}"
         if most >= 1
         else "Hardly any job waits"
     )

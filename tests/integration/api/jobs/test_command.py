@@ -24,6 +24,7 @@ from scheduler.api.jobs.logs import LogRow
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.models import Event, Job, Server
+from scheduler.models.server import ServerState
 from scheduler.selectors.cluster import environments
 from scheduler.selectors.files import rows as file_rows
 from scheduler.selectors.jobs import reason_rows
@@ -380,7 +381,7 @@ def test_templates_are_kept_listed_printed_and_removed(shop: World, capsys: pyte
     assert "--queue and --name" in said
 
 
-def test_server_is_renamed_and_labelled_with_a_reason(
+def test_server_is_renamed_labelled_drained_and_undrained_with_a_reason(
     shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An admin's verb; what still runs is not removed."""
@@ -389,6 +390,13 @@ def test_server_is_renamed_and_labelled_with_a_reason(
     assert main(["server", "label", "server-01", "west"]) == 2
     assert main(["server", "rename", "server-01", "gpu-17", "--reason", "new rack"]) == 0
     assert main(["server", "label", "gpu-17", "west", "new fans", "--reason", "new rack"]) == 0
+    assert main(["server", "drain", "gpu-17", "--reason", "new fans"]) == 0
+    assert Server.objects.get(pk=shop.server.pk).state == ServerState.DRAINING
+    assert main(["server", "undrain", "gpu-17", "gpu-18", "--reason", "has them"]) == 2
+    assert main(["server", "undrain", "gpu-17", "--reason", "has them"]) == 0
+    said = capsys.readouterr().out
+    assert "gpu-17 takes no more jobs; those on it are asked to save and to leave." in said
+    assert "gpu-17 takes jobs again." in said
     assert main(["server", "remove", "gpu-17", "--reason", "sold"]) == 1
     assert "is up and takes jobs" in capsys.readouterr().err
     server = Server.objects.get(pk=shop.server.pk)
