@@ -83,9 +83,11 @@ def prepare(env: Env) -> None:
     from django.db import connection
     from django.db.migrations.executor import MigrationExecutor
 
+    from clusterweb.config.old_database import is_too_old
+
     # Each slow step says what it is before it begins, and only when there is something to do.
     executor = MigrationExecutor(connection)
-    if not executor.loader.graph.leaf_nodes("scheduler"):  # some of the steps that the first migration replaces
+    if is_too_old(executor.loader):
         raise EnvError(
             f"The database in VAR_DIR={str(env.var_dir)!r} is of a version that cannot be brought up to date any more. "
             "Move the folder away, or name another."

@@ -24,6 +24,7 @@ IN_TEMPLATE = re.compile(rf"(?<!of )\{{\{{ [^{{}}]*\|number \}}\}} (?:more )?(?:
 SEVERAL = {
     " queues have spent their budgets of this month, or will have at its end",
     " servers, the first since ",
+    " servers are ",  # more than are named
     " checks pass",
     " files at most",
     " GPUs come when that has passed.",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from frontend.components.formats import duration, joined, number, percent, significant
+from frontend.components.formats import counted, duration, joined, percent, significant
 from scheduler.selectors.rows import FidelityRow, Json
 from scheduler.selectors.whatif import doubts
 from scheduler.simulator.report.figures import Figures
@@ -117,7 +117,8 @@ def load_view(figures: Sequence[Figures], names: Sequence[str]) -> LoadView | No
     jobs, arrivals_s = figures[0].summary["jobs"], figures[0].arrivals_s
     span = percent(low) if low == high else f"{percent(low)} to {percent(high)}"
     asked = f"ask for {span} of the GPU time there is meanwhile (offered load)"
-    text = f"{number(jobs)} jobs arrive over {duration(arrivals_s)} and {asked}"
+    arrive = "arrives" if jobs == 1 else "arrive"
+    text = f"{counted(jobs, 'job')} {arrive} over {duration(arrivals_s)} and {asked}"
     at = max(range(len(figures)), key=lambda row: figures[row].summary["makespan_s"] / figures[row].arrivals_s)
     makespan_s, own_s = figures[at].summary["makespan_s"], figures[at].arrivals_s
     late = ""

@@ -19,6 +19,7 @@ from django.views.decorators.http import require_safe
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from clusterweb.config.old_database import is_too_old
 from scheduler.models import Cluster
 from scheduler.ports import live_ports
 
@@ -53,7 +54,7 @@ def database() -> str:
 def migrations() -> str:
     """Compare the applied migrations with the migrations of this version."""
     executor = MigrationExecutor(connection)
-    if not executor.loader.graph.leaf_nodes("scheduler"):
+    if is_too_old(executor.loader):
         raise Unready("the database is of a version that cannot be brought up to date")
     missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if missing:

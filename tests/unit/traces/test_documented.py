@@ -38,6 +38,6 @@ def test_our_own_example_and_columns_are_right() -> None:
 def test_every_option_of_a_generator_is_described(name: str) -> None:
     """In the row of the table that begins with its name."""
     [row] = re.findall(rf"^\| `{name}` \|.*$", TEXT, flags=re.MULTILINE)
-    options = re.sub(r" \([^)]*\)", "", GENERATORS[name].options).split(", ")
+    options = re.split(r", | or ", re.sub(r" \([^)]*\)", "", GENERATORS[name].options))
 
     assert all(f"`{option}=" in row for option in options if option not in ("gpus", "seed"))
