@@ -39,6 +39,8 @@ def test_job_is_submitted_by_form_and_followed_to_its_end(member: Watched, demo:
     wait_for("completed", lambda: client.job(job_id)["state"] == "completed", within_s=90)
 
     expect(page.locator("main")).to_contain_text("Completed")
+    expect(page.locator("#job-plain")).to_be_visible()  # loaded anew with the parts of a job that has ended
+    page.wait_for_load_state("networkidle")
     page.goto(f"{page.url.rstrip('/')}/logs")
     expect(page.locator("main")).to_contain_text("hello from the form")
 
@@ -162,6 +164,7 @@ def test_a_question_is_asked_after_the_page_has_followed_its_job(member: Watched
     client = demo.client("member")
     command = ["python", "-S", "-c", "import time; time.sleep(600)"]
     job = client.submit(name="asked", queue="vision", command=command)
+    client.wait_state(job, "running", within_s=180)  # or the page would load itself anew
     page = member.open(f"/jobs/{job}")
     page.evaluate("document.getElementById('job-dialogs').dataset.isOld = 'yes'")  # so that the next one differs
     page.evaluate(
@@ -170,9 +173,9 @@ def test_a_question_is_asked_after_the_page_has_followed_its_job(member: Watched
     )
     expect(page.locator("#job-dialogs[data-is-old]")).to_have_count(0)
 
-    page.locator("[data-dialog=cancel]").click()
+    page.locator("[data-dialog=cancel-dialog].wide-only").click()
 
-    expect(page.locator("dialog#cancel")).to_be_visible()
+    expect(page.locator("#cancel-dialog")).to_be_visible()
     client.call("POST", f"/api/v1/jobs/{job}/cancel")
 
 
