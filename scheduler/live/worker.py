@@ -22,7 +22,7 @@ SERVERS_READ_EVERY_S = 1.0
 GATHER_S_A_SERVER = 0.00025
 # Files of jobs: so long at a time, then a rest of so many times as long, which leaves the process to the engine.
 FILES_S, FILES_REST = 0.5, 4.0
-FILES_IDLE_S = 1.0
+FILES_IDLE_S, FILES_IDLE_MOST_S = 1.0, 20.0
 
 
 class EngineBell:
@@ -90,4 +90,5 @@ def _read_losses(ports: Ports, stopping: threading.Event) -> None:
     began_s = ports.clock.mono_s()
     until_s = began_s + FILES_S
     losses_read(at=ports.clock.now(), go_on=lambda: ports.clock.mono_s() < until_s and not stopping.is_set())
-    stopping.wait(max(FILES_IDLE_S, FILES_REST * (ports.clock.mono_s() - began_s)))
+    rest_s = FILES_REST * (ports.clock.mono_s() - began_s)
+    stopping.wait(min(max(FILES_IDLE_S, rest_s), FILES_IDLE_MOST_S))  # a slow disk is no silent thread

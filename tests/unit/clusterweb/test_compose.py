@@ -52,12 +52,11 @@ def test_container_says_whether_it_is_well(name: str) -> None:
 
 @pytest.mark.parametrize("name", THREADS)
 def test_health_of_a_worker_is_that_of_each_of_its_threads(name: str) -> None:
-    """A thread that is added is watched, too, but for the one that waits for a disk where jobs write."""
+    """A thread that is added is watched, too."""
     started = [
         thread
         for path in THREADS[name]
         for thread in re.findall(r'threads\.start\(\s*"([a-z-]+)"', (BASE_DIR / path).read_text())
-        if thread != "engine-files"
     ]
     _, _, _, module, _, *watched = SERVICES[name]["healthcheck"]["test"]
 
