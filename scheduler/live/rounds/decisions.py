@@ -6,10 +6,11 @@ reference to it; only the first ``WAITING_MOST`` waiting jobs and the first ``KE
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import NO_ROW
-from scheduler.core.operations.place_in_line import line_of
+from scheduler.core.operations.place_in_line import Placed
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.live.rounds.apply_plan import AppliedPlan
 from scheduler.live.rounds.seats import granted_seats
@@ -21,9 +22,9 @@ WAITING_MOST = 2_000
 KEYS_MOST = 100
 
 
-def decisions_of(live: LiveSnapshot, plan: Plan, applied: AppliedPlan) -> Decisions:
-    """Return the decisions of a round with their results."""
-    numbers, line = live.tables.jobs.job_id.tolist(), line_of(plan)
+def decisions_of(live: LiveSnapshot, plan: Plan, applied: AppliedPlan, line: Sequence[Placed]) -> Decisions:
+    """Return the decisions of a round with their results; ``line`` are the jobs that wait."""
+    numbers = live.tables.jobs.job_id.tolist()
     waiting: list[DecidedWait] = [
         {"job": numbers[row], "position": place, "reason": str(reason), "evidence": evidence}
         for row, place, (reason, evidence) in line[:WAITING_MOST]

@@ -6,6 +6,7 @@ same state: a guarded update takes the round number.
 
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -16,6 +17,7 @@ from django.db.models import F
 from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import Snapshot
+from scheduler.core.operations.place_in_line import Placed, line_of
 from scheduler.core.round.capabilities import Promotes
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.round.plan_round import plan_round
@@ -62,6 +64,7 @@ class _Begun:
 class _Ready:
     """Of the row of a round what is known before it is applied."""
 
+    line: Sequence[Placed]
     keys: list[list[float | str]]
     snapshot_hash: str
 
@@ -80,7 +83,7 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
     dependencies_apply(at=at)
     cluster = cluster_row()
     round_: Round | None = None
-    plan: Plan | None = None
+    line: Sequence[Placed] = ()
     applied = AppliedPlan()
     live: LiveSnapshot | None = None
     if cluster.paused:
@@ -90,7 +93,7 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
         live = _forming_kept(_promoted(snapshot_read(cluster, at=at), config), config)
         begun = _Begun(cluster=cluster, live=live, config=config, trigger=trigger, at=at, mono_s=mono_s)
         try:
-            round_, plan, applied = _decide(begun, ports)
+            round_, line, applied = _decide(begun, ports)
             tell |= applied.tell
         except RoundOvertaken as error:
             log.info("round_overtaken", extra={"trigger": trigger, "round": str(error)})
@@ -98,8 +101,8 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
         desired_send(tell, transport=ports.transport, at=at)
     finally:
         # After the servers know, and not in the round's transaction: submits need not wait for thousands of reasons.
-        if live and plan and round_:
-            waits = plan_waits(live, plan, deferred=applied.deferred)
+        if live and round_:
+            waits = plan_waits(live, line, deferred=applied.deferred)
             job_waits_record(waits=waits, round_number=round_.number, at=at)
     if live is not None and round_ is not None and not round_.error:
         shadow_offer(live.tables, number=round_.number, at=at)
@@ -158,14 +161,14 @@ def with_promotions(tables: Snapshot, config: SchedulerConfig) -> Snapshot:
     return replace(tables, jobs=again)
 
 
-def _decide(begun: _Begun, ports: Ports) -> tuple[Round, Plan | None, AppliedPlan]:
-    """Return the round, the plan that was applied, and what that changed."""
+def _decide(begun: _Begun, ports: Ports) -> tuple[Round, Sequence[Placed], AppliedPlan]:
+    """Return the round, the jobs that wait after it, and what it changed; both empty for a plan that was refused."""
     try:
         plan = plan_round(begun.live.tables, begun.config)
     except PlanInvariantError as error:
-        return _refused(begun, error, ports), None, AppliedPlan()
-    # Before the transaction, since submits wait for it and both take long with many jobs.
-    ready = _Ready(keys=keys_of(begun.live, plan, begun.config), snapshot_hash=begun.live.digest())
+        return _refused(begun, error, ports), (), AppliedPlan()
+    # Before the transaction, since submits wait for it and these take long with many jobs.
+    ready = _Ready(line=line_of(plan), keys=keys_of(begun.live, plan, begun.config), snapshot_hash=begun.live.digest())
     try:
         round_, applied = _write(begun, plan, ports, ready)
     except IntegrityError:  # another round gave the same GPUs, and was committed meanwhile
@@ -183,7 +186,7 @@ def _decide(begun: _Begun, ports: Ports) -> tuple[Round, Plan | None, AppliedPla
             "preempted": round_.num_preempted,
         },
     )
-    return round_, plan, applied
+    return round_, ready.line, applied
 
 
 @transaction.atomic
@@ -229,7 +232,7 @@ def _round_row(
         num_waiting=len(plan.waiting) + len(applied.deferred),
         num_gpus_granted=int(plan.grants.num_gpus.sum()),
         plan_hash=plan.plan_hash,
-        decisions=shortened(decisions_of(begun.live, plan, applied), round_number=number),
+        decisions=shortened(decisions_of(begun.live, plan, applied, ready.line), round_number=number),
         **_row_start(begun, snapshot_hash=ready.snapshot_hash, duration_s=duration_s),
     )
 

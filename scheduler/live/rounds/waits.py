@@ -6,8 +6,8 @@ from datetime import datetime
 
 from django.db.models import Count, Q
 
-from scheduler.core.model.plan import Evidence, Plan, WaitReason
-from scheduler.core.operations.place_in_line import line_of
+from scheduler.core.model.plan import Evidence, WaitReason
+from scheduler.core.operations.place_in_line import Placed
 from scheduler.live.rounds.job_table import plannable
 from scheduler.live.rounds.snapshot import LiveSnapshot
 from scheduler.models import Cluster, Job, Server
@@ -19,9 +19,8 @@ FOR_DRAINED = frozenset({WaitReason.NEVER_FEASIBLE, WaitReason.NO_SERVER})
 MORE_IS_KNOWN = FOR_DRAINED | {WaitReason.DEPENDENCY}
 
 
-def plan_waits(live: LiveSnapshot, plan: Plan, *, deferred: Mapping[int, Evidence]) -> list[Wait]:
-    """Return the wait reasons of a plan; ``deferred`` are job rows with a grant that is not free yet."""
-    line = line_of(plan)
+def plan_waits(live: LiveSnapshot, line: Sequence[Placed], *, deferred: Mapping[int, Evidence]) -> list[Wait]:
+    """Return the reasons of jobs in line; ``deferred`` are job rows with a grant that is not free yet."""
     drained = _drained() if any(reason in FOR_DRAINED for _, _, (reason, _) in line) else []
     waits = [
         Wait(
