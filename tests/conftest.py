@@ -23,7 +23,7 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # a worker inherits what the main p
 import django
 import hypothesis
 import pytest
-from django.conf import settings
+from django.conf import LazySettings, settings
 
 django.setup()
 
@@ -54,6 +54,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """Give ``tmp_path`` a folder of this run alone; in the usual one, runs side by side remove each other's files."""
     if config.option.basetemp is None:
         config.option.basetemp = _FILES.name
+
+
+@pytest.fixture
+def plain_static(settings: LazySettings, tmp_path: Path) -> None:
+    """Pages with static files as they lie in the tree: none are collected."""
+    settings.STATIC_ROOT = tmp_path
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
 
 
 @pytest.fixture(scope="session")

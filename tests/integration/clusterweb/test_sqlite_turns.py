@@ -30,7 +30,8 @@ def _connection(path: Path, *, timeout_s: float = 60.0) -> DatabaseWrapper:
 
 def _table(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
-        # As the first start of the product does, alone: SQLite waits for nobody to change it, however long it may.
+        # Set by one connection alone, as by the first start of the product: where another one has the file open,
+        # SQLite refuses the change at once, whatever its timeout.
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("CREATE TABLE one (number INTEGER)")
         connection.execute("INSERT INTO one VALUES (0)")

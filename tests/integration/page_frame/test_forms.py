@@ -1,7 +1,6 @@
 """What people change in the pages: quotas, members, servers, settings. Every form works without scripts."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,17 +12,8 @@ from scheduler.services.cluster.settings import cluster_row
 from tests.integration.page_frame.frame_world import World, world_make
 from tests.support.rows.factories import user_make
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static")]
 PATH = "/queues/canary-vision"
-
-
-@pytest.fixture(autouse=True)
-def _static_files(settings: Any, tmp_path: Path) -> None:
-    settings.STATIC_ROOT = tmp_path
-    settings.STORAGES = {
-        **settings.STORAGES,
-        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
-    }
 
 
 @pytest.fixture

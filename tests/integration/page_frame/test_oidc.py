@@ -17,7 +17,7 @@ from tests.support.live.ports import MemoryBell
 from tests.support.rows.factories import queue_make, user_make
 from tests.support.rows.oidc_provider import Provider
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static")]
 
 ROLES = (
     GroupRole(group="ops", role="admin"),
@@ -25,15 +25,6 @@ ROLES = (
     GroupRole(group="vision-leads", role="lead", queue="vision"),
     GroupRole(group="everybody", role="viewer", queue="speech"),
 )
-
-
-@pytest.fixture(autouse=True)
-def _static_files(settings: Any, tmp_path: Any) -> None:
-    settings.STATIC_ROOT = tmp_path
-    settings.STORAGES = {
-        **settings.STORAGES,
-        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
-    }
 
 
 @pytest.fixture

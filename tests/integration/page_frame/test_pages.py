@@ -2,7 +2,6 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from tests.integration.page_frame.frame_world import ROLES, World, world_make
 from tests.support.pages.reader import Page
 from tests.support.rows.factories import job_make, sample_make, server_make, user_make
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static")]
 
 PATHS = (
     "/",
@@ -35,15 +34,6 @@ PATHS = (
 )
 PATHS_OF_A_QUEUE = ("/queues/canary-vision", "/queues/canary-vision?range=7d")
 PATHS_OF_ADMINS = ("/admin", "/cluster/server-1/drain")
-
-
-@pytest.fixture(autouse=True)
-def _static_files(settings: Any, tmp_path: Path) -> None:
-    settings.STATIC_ROOT = tmp_path
-    settings.STORAGES = {
-        **settings.STORAGES,
-        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
-    }
 
 
 @pytest.fixture

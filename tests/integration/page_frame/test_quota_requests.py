@@ -1,6 +1,5 @@
 """Requests for quota on the pages: asked, changed, granted and refused by forms."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,17 +9,7 @@ from scheduler.models import Queue, QuotaRequest
 from scheduler.models.queue import RequestState, Role
 from tests.support.rows.factories import member_make, queue_make, quota_request_make, server_make, user_make
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _static(settings: Any, tmp_path: Path) -> None:
-    """Static files as they lie in the tree."""
-    settings.STATIC_ROOT = tmp_path
-    settings.STORAGES = {
-        **settings.STORAGES,
-        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
-    }
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static")]
 
 
 def test_from_form_to_grant_in_the_browser(client: Client) -> None:

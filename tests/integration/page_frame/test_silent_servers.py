@@ -4,7 +4,6 @@ import re
 from datetime import timedelta
 
 import pytest
-from django.conf import LazySettings
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
@@ -15,15 +14,8 @@ from scheduler.models import Server
 from scheduler.selectors.cluster.servers import server_list
 from tests.support.rows.factories import job_make, sample_make, server_make, user_make
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static")]
 SPACES = str.maketrans("\u00a0\u202f", "  ")
-
-
-@pytest.fixture(autouse=True)
-def plain_static(settings: LazySettings) -> None:
-    """Pages without collected static files."""
-    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
 
 
 @pytest.fixture

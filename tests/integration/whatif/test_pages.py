@@ -2,7 +2,6 @@
 
 import html
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -21,17 +20,9 @@ from tests.support.pages.world import runs_answer
 from tests.support.rows.factories import AT, server_make
 from tests.support.rows.scenarios import SMALL, scenario_body, scenario_make
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static")]
 WEEK = "philly?days=7&load=0.9&queues=4"
 WEEK_S = 7 * 86_400.0
-
-
-@pytest.fixture(autouse=True)
-def _plain(settings: Any, tmp_path: Path) -> None:  # pytest-django's settings take any name
-    """Static files as they lie in the tree."""
-    settings.STATIC_ROOT = tmp_path
-    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-    settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """What becomes of idle jobs of a queue: who says it, what is refused, and the form of the quota tab."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,17 +11,7 @@ from scheduler.models.queue import Role
 from scheduler.services.queues.idle import queue_set_idle
 from tests.support.rows.factories import AT, member_make, queue_make
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _static(settings: Any, tmp_path: Path) -> None:
-    """Static files as they lie in the tree."""
-    settings.STATIC_ROOT = tmp_path
-    settings.STORAGES = {
-        **settings.STORAGES,
-        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
-    }
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static")]
 
 
 def test_leads_set_it_with_a_reason_and_it_is_audited() -> None:
