@@ -20,7 +20,7 @@ from clusterweb.cli.main import main
         ("ls --limit x", "clusterweb ls: argument --limit: must be a whole number, such as 4, not 'x'."),
         ("ls --limit 0", "--limit is 1 to 10000, not 0."),
         ("get", "clusterweb get: the following arguments are required: job\n  job: id, number, or J- and the number"),
-        ("server rnme a b", "invalid choice: 'rnme' (choose from 'rename', 'label', 'remove')"),
+        ("server rnme a b", "invalid choice: 'rnme' (choose from 'rename', 'label', 'drain', 'undrain', 'remove')"),
         ("files kep J-1", "clusterweb files: argument COMMAND: invalid choice: 'kep'"),
         ("--verbose ls", "clusterweb: there is no option --verbose."),
     ],
