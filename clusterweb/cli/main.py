@@ -140,6 +140,15 @@ def _add_many_verbs(verbs: "argparse._SubParsersAction[Parser]", shared: Parser)
     verb.add_argument("--yes", action="store_true", help="do not ask before many jobs are made")
     verb.set_defaults(run=sweep.sweep, name=None, queue=None, gpus=None, python=None)
 
+    verb = verbs.add_parser("experiments", parents=[shared], help="list sweeps and searches, newest first")
+    verb.add_argument("--limit", type=whole_number, default=50, help="at most so many (50)")
+    verb.set_defaults(run=sweep.experiments)
+
+    verb = verbs.add_parser("experiment", parents=[shared], help="the jobs of a sweep or a search, best loss first")
+    verb.add_argument("action", choices=sweep.EXPERIMENT_ACTIONS, help="get, or cancel all its jobs")
+    verb.add_argument("experiment", help="its id or its name")
+    verb.set_defaults(run=sweep.experiment)
+
     verb = verbs.add_parser("arrays", parents=[shared], help="list arrays with their jobs by state, newest first")
     verb.add_argument("--limit", type=whole_number, default=50, help="at most so many (50)")
     verb.set_defaults(run=sweep.arrays)

@@ -1,6 +1,7 @@
-"""Verbs about many jobs at once: a sweep over values of parameters, and arrays."""
+"""Verbs about many jobs at once: sweeps over values of parameters, their experiments, and arrays."""
 
 import json
+import re
 import sys
 from argparse import Namespace
 from typing import Any
@@ -13,8 +14,10 @@ from clusterweb.client.errors import CommandError
 from clusterweb.client.folders.sending import folder_send
 
 ARRAY_ACTIONS = ("get", "cancel", "retry")
+EXPERIMENT_ACTIONS = ("get", "cancel")
 ASKED_FROM = 20  # jobs more than which are not made without a word
 _SHOWN = 1_000
+ID = re.compile(r"[0-9A-Z]{26}")  # of an experiment
 Json = dict[str, Any]  # an answer of the server
 
 
@@ -28,16 +31,64 @@ def sweep(given: Namespace) -> int:
         return 0
     _ask(tried["count"], is_sure=given.yes)
     made: Json = client.post("experiments", json.dumps(body).encode())
-    jobs = counted(tried["count"], "job")
-    show(given, made, f"{made['name']}: {jobs}  {client.account.url}/experiments/{made['id']}")
+    numbers = [f"J-{one['job_number']}" for one in made["members"]]
+    jobs = f"{counted(len(numbers), 'job')}, {' to '.join(dict.fromkeys((numbers[0], numbers[-1])))}"
+    lines = [
+        f"{made['name']}: {jobs}  {client.account.url}/experiments/{made['id']}",
+        f"Follow them with: clusterweb experiment get {made['id']}",
+    ]
+    show(given, made, "\n".join(lines))
     return 0
+
+
+def experiments(given: Namespace) -> int:
+    """List experiments, newest first."""
+    rows: list[Json] = Client().all("experiments", most=_limit(given))
+    heads = ("NAME", "QUEUE", "OWNER", "STATE", "JOBS", "BEST LOSS", "AGE", "ID")
+    cells = [
+        (
+            *(row["name"], row["queue"], row["owner"], row["state"], f"{row['submitted']} of {row['configurations']}"),
+            *(_plain(row["best_loss"]), since(row["created_at"]), row["id"]),
+        )
+        for row in rows
+    ]
+    show(given, rows, table(heads, cells) if rows else "There is no experiment.")
+    return 0
+
+
+def experiment(given: Namespace) -> int:
+    """Show an experiment with the values and losses of its jobs, best first, or cancel it."""
+    client = Client()
+    pk = _experiment_id(client, given.experiment)
+    found: Json = client.get(f"experiments/{pk}") if given.action == "get" else client.post(f"experiments/{pk}/cancel")
+    names = sorted({name for one in found["members"] for name in one["values"]})
+    heads = ("JOB", *(name.upper() for name in names), "STATE", "STEP", "LOSS", "RAN")
+    ranked = sorted(found["members"], key=lambda one: (one["loss"] is None, one["loss"] or 0.0, one["number"]))
+    rows = [
+        (
+            *(f"J-{one['job_number']}", *(one["values"].get(name, "") for name in names), one["state"]),
+            *(_plain(one["step"]), _plain(one["loss"]), duration(one["run_s"]) if one["run_s"] else ""),
+        )
+        for one in ranked
+    ]
+    head = f"{found['name']}: {found['state']}, {counted(found['submitted'], 'job')} of {found['configurations']}"
+    show(given, found, f"{head}\n\n{table(heads, rows)}")
+    return 0
+
+
+def _experiment_id(client: Client, asked: str) -> str:
+    """Return the id of an experiment that is named by it or by its name. Raises CommandError for a name of several."""
+    if ID.fullmatch(asked):
+        return asked
+    named = [row["id"] for row in client.all("experiments", most=MOST_ROWS) if row["name"] == asked]
+    if len(named) > 1:
+        raise CommandError(f"{len(named)} experiments are named {asked}. Give the id of one: clusterweb experiments")
+    return named[0] if named else asked
 
 
 def arrays(given: Namespace) -> int:
     """List arrays, newest first."""
-    if not 1 <= given.limit <= MOST_ROWS:
-        raise CommandError(f"--limit is 1 to {MOST_ROWS}, not {given.limit}.")
-    rows: list[Json] = Client().all("arrays", most=given.limit)
+    rows: list[Json] = Client().all("arrays", most=_limit(given))
     heads = ("ARRAY", "NAME", "QUEUE", "OWNER", "JOBS", "WAITING", "AT WORK", "COMPLETED", "FAILED", "CANCELLED", "AGE")
     cells = []
     for row in rows:
@@ -69,6 +120,12 @@ def array(given: Namespace) -> int:
     ]
     show(given, found, f"{found['key']} {found['name']}: {states}\n\n{table(heads, rows)}")
     return 0
+
+
+def _limit(given: Namespace) -> int:
+    if not 1 <= given.limit <= MOST_ROWS:
+        raise CommandError(f"--limit is 1 to {MOST_ROWS}, not {given.limit}.")
+    return int(given.limit)
 
 
 def _acted(client: Client, given: Namespace) -> Json:

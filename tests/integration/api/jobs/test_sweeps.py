@@ -59,7 +59,11 @@ def test_a_grid_by_command_makes_a_job_of_each_combination(shop: World, capsys: 
     assert jobs() == []
 
     assert main(grid) == 0
-    assert "lr: 6 jobs" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    sweep = Experiment.objects.get(name="lr")
+    numbers = sweep.configurations.order_by("number").values_list("job__number", flat=True)
+    assert f"lr: 6 jobs, J-{numbers[0]} to J-{numbers[5]}" in told
+    assert f"clusterweb experiment get {sweep.pk}" in told
     found = jobs()
     assert len(found) == 6
     assert found[3] == ("lr-4", ["train", "--lr=0.01"], {"SEED": "1"})
@@ -155,6 +159,29 @@ def test_the_page_sorts_configurations_by_result_and_by_value(shop: World) -> No
     text = member.get(f"/experiments/{sweep.pk}").content.decode().replace("\u00a0", " ")
     assert "The best of 6 configurations: a loss of 0.250 with lr 0.01, seed 2" in text
     assert "All have ended" in text
+
+
+def test_experiments_by_command(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Listed, shown by name with the best loss first, cancelled; a name of two wants an id."""
+    sweep = ["sweep", "spec.yaml", "--grid", "lr=0.1,0.01", "--grid", "seed=1"]
+    assert main(sweep) == 0
+    first = Experiment.objects.get(name="lr")
+    worse, best = (one.job for one in first.configurations.order_by("number"))
+    Job.objects.filter(pk=worse.pk).update(loss=0.5, step=10)
+    Job.objects.filter(pk=best.pk).update(loss=0.25, step=10)
+    capsys.readouterr()
+
+    assert main(["experiments"]) == 0
+    assert re.search(rf"lr +vision +\w+ +running +2 of 2 +0\.25 .*{first.pk}", capsys.readouterr().out)
+    assert main(["experiment", "get", "lr"]) == 0
+    told = capsys.readouterr().out
+    assert re.search(rf"J-{best.number} +0\.01 +1 +queued +10 +0\.25[^J]*J-{worse.number} +0\.1 ", told)
+    assert main(sweep) == 0
+    assert main(["experiment", "cancel", "lr"]) == 2
+    assert "2 experiments are named lr" in capsys.readouterr().err
+    assert main(["experiment", "cancel", first.pk]) == 0
+    assert "lr: cancelled" in capsys.readouterr().out
+    assert not first.configurations.exclude(job__state=JobState.CANCELLED).exists()
 
 
 def test_an_array_by_command(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
