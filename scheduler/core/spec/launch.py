@@ -1,5 +1,7 @@
-"""How often a job's command is started: once, once on each server, or once for every GPU."""
+"""How a job's command is started: its words, and whether once, once on each server, or once for every GPU."""
 
+import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -92,6 +94,18 @@ def unsaid_errors(data: object, *, command: Sequence[str], per: LaunchPer) -> li
         "each GPU itself; launch: {per: gpu} once for every GPU."
     )
     return [FieldError(pointer="/launch/per", code="required", detail=detail)]
+
+
+def unsplit_errors(command: Sequence[str]) -> list[FieldError]:
+    """Return the error of a new job whose command is a whole line in one word: no program has such a name."""
+    if len(command) != 1 or len(command[0].split()) < 2:
+        return []
+    try:
+        words = shlex.split(command[0])
+    except ValueError:
+        words = command[0].split()
+    detail = f"Write the program and each of its arguments as a word of its own: {json.dumps(words)}."
+    return [FieldError(pointer="/command/0", code="characters", detail=detail)]
 
 
 def launcher_of(command: Sequence[str]) -> str:

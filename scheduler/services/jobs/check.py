@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from django.contrib.auth.models import User
@@ -17,7 +17,7 @@ from django.db.models import Count, Exists, OuterRef, Q
 from scheduler.core.model.errors import FieldError, NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.spec.env import secret_errors
-from scheduler.core.spec.launch import unsaid_errors
+from scheduler.core.spec.launch import unsaid_errors, unsplit_errors
 from scheduler.core.spec.limits import ERRORS
 from scheduler.core.spec.reading import shown
 from scheduler.core.spec.spec import JobSpec, Resources
@@ -34,6 +34,8 @@ from scheduler.services.jobs.profiles import AUTO_PREFIX
 from scheduler.services.secrets.use import missing_errors
 
 NAMES_SHOWN = 10
+# Fields that say how many servers a job needs: while one is wrong, nothing can be said of what they could hold.
+WIDTH = frozenset({"/resources", *(f"/resources/{name}" for name in ("gpus", "min_gpus", "max_gpus", "max_servers"))})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +86,9 @@ def job_check_dry(*, actor: Actor, data: object) -> tuple[CheckedSpec, list[Fiel
     """
     owner = _signed_in(actor)
     spec, errors = JobSpec.read(data)
-    errors += unsaid_errors(data, command=spec.command, per=spec.starts_per)
+    errors += unsaid_errors(data, command=spec.command, per=spec.starts_per) + unsplit_errors(spec.command)
     cluster = cluster_row()
-    found, more = _cluster_errors(owner, spec, cluster, bad={error.pointer for error in errors})
+    found, more = _cluster_errors(owner, spec, cluster, bad=frozenset(error.pointer for error in errors))
     errors += _errors_of_secrets(owner, spec, found) + dependency_errors(access_of(owner), spec.depends_on)
     more += [] if errors else _errors_of_length(spec, most_bytes=cluster.spec_most_bytes)
     if errors or found is None:
@@ -108,7 +110,7 @@ def jobs_checked(*, actor: Actor, data: Sequence[object]) -> list[CheckedSpec]:
     known: dict[tuple[object, ...], tuple[CheckedSpec | None, list[FieldError]]] = {}
     for place, one in enumerate(data):
         spec, wrong = JobSpec.read(one)
-        wrong += unsaid_errors(one, command=spec.command, per=spec.starts_per)
+        wrong += unsaid_errors(one, command=spec.command, per=spec.starts_per) + unsplit_errors(spec.command)
         if not wrong:
             built_from = (spec.python, _files_of_python(spec))
             asked = (spec.queue, spec.profile, spec.resources, spec.code, spec.num_jobs, *built_from)
@@ -158,7 +160,7 @@ def _signed_in(actor: Actor) -> User:
 
 
 def _cluster_errors(
-    owner: User, spec: JobSpec, cluster: Cluster, *, bad: Collection[str]
+    owner: User, spec: JobSpec, cluster: Cluster, *, bad: frozenset[str]
 ) -> tuple[CheckedSpec | None, list[FieldError]]:
     """Check what depends on the cluster, fields in ``bad`` aside; they are wrong already.
 
@@ -177,8 +179,8 @@ def _cluster_errors(
         errors += environment_errors(spec)
     errors += [] if bad or errors else unfetched  # nothing is fetched for a spec that is wrong
     names_nothing = queue is None or bool(errors) or bool(unfetched)
-    if not any(pointer.startswith("/resources") for pointer in bad):
-        errors += _capacity_errors(spec)
+    if bad.isdisjoint(WIDTH):
+        errors += [error for error in _capacity_errors(spec) if error.pointer not in bad]
     if queue is None:
         return None, errors
     errors += _errors_of_gpu_limit(queue, spec)

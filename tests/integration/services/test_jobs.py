@@ -147,6 +147,16 @@ def test_more_gpus_than_the_servers_have_are_refused(member: User) -> None:
     ]
 
 
+def test_a_wrong_resource_hides_no_other(member: User) -> None:
+    """The GPUs are checked beside memory that cannot be read; with a wrong width nothing is said of the rest."""
+    server_make(gpus=2)
+    wrong = refused(member, data(command=["python train.py"], resources={"gpus": 8, "memory": "much"}))
+
+    assert [pointer for pointer, _, _ in wrong] == ["/resources/memory", "/command/0", "/resources/gpus"]
+    [only] = refused(member, data(resources={"gpus": "8", "cpus": 4000}))
+    assert only[0] == "/resources/gpus"
+
+
 def test_any_size_is_accepted_before_a_server_has_reported(member: User) -> None:
     """An empty cluster refuses nothing: the job waits with a reason until servers come."""
     server_make(gpus=0, state="joining", num_cpus=0, memory_bytes=0)  # type: ignore[arg-type]  # the stored text

@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 
 from scheduler.core.model.errors import SpecInvalid
-from scheduler.core.spec.launch import LaunchPer, StoredResources, launch_words, launcher_of, stored_per, unsaid_errors
+from scheduler.core.spec.launch import (
+    LaunchPer,
+    StoredResources,
+    launch_words,
+    launcher_of,
+    stored_per,
+    unsaid_errors,
+    unsplit_errors,
+)
 from scheduler.core.spec.spec import JobSpec
 
 
@@ -132,6 +140,17 @@ def test_new_job_that_starts_torchrun_for_every_gpu_must_say_so() -> None:
     assert "{per: gpu}" in error.detail
     assert unsaid_errors(data_of({"gpus": 4}, "gpu", *torchrun), command=torchrun, per=LaunchPer.GPU) == []
     assert unsaid_errors(data_of({"gpus": 4}, None, *torchrun), command=torchrun, per=LaunchPer.JOB) == []
+
+
+def test_a_line_in_one_word_is_refused_with_its_words() -> None:
+    """No program is named so; a path with a space and arguments behind it stays as it is."""
+    [error] = unsplit_errors(["python train.py --name 'my run'"])
+
+    assert error.pointer == "/command/0"
+    assert '["python", "train.py", "--name", "my run"]' in error.detail
+    assert unsplit_errors(["it's one line"])
+    assert unsplit_errors(["/opt/my env/bin/python", "train.py"]) == []
+    assert unsplit_errors(["true"]) == unsplit_errors([]) == []
 
 
 @pytest.mark.parametrize(
