@@ -300,7 +300,7 @@ def _card(job: JobAnswer, devices: str) -> str:
         ("starts", in_words(_STARTS[_per(job)], devices)),
         ("not used", f"its {devices} do nothing for {since(job['idle_since'])}" if job["idle_since"] else ""),
         ("step", progress(job)),
-        ("loss", "" if job["loss"] is None else f"{job['loss']:.6g}"),
+        ("loss", _loss(job)),
         ("kept", job["kept"]),
         ("attempt", job["attempt"]["number"] if job["attempt"] else ""),
         ("failed", f"{job['failures']} of at most {counted(job['max_attempts'], 'time')}" if job["failures"] else ""),
@@ -308,6 +308,14 @@ def _card(job: JobAnswer, devices: str) -> str:
         ("ended", " ".join(part for part in (job["end_cause"], job["end_detail"]) if part)),
     ]
     return "\n".join(f"{name:<10}{value}" for name, value in rows if value not in ("", None))
+
+
+def _loss(job: JobAnswer) -> str:
+    """Return what it reported, else what it wrote and where; empty for none."""
+    if job["loss"] is not None:
+        return f"{job['loss']:.6g}"
+    written = job["written_loss"]
+    return f"{written['loss']:.6g} ({written['source']})" if written else ""
 
 
 def _per(job: JobAnswer) -> str:

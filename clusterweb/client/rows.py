@@ -73,10 +73,18 @@ class FolderAnswer(TypedDict):
     reason: str
 
 
+class WrittenLoss(TypedDict):
+    """The loss of a job that reported none, as its files say it."""
+
+    loss: float
+    source: str
+
+
 class JobAnswer(JobLine):
     """One job in full."""
 
     spec: JsonObject
+    written_loss: WrittenLoss | None
     kept: str
     attempt: AttemptAnswer | None
     max_attempts: int

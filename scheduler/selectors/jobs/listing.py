@@ -17,12 +17,13 @@ from scheduler.selectors.cluster.environments import environment_row
 from scheduler.selectors.directories import directory_kept_until, has_later_day, queue_keeps_until
 from scheduler.selectors.events import event_row
 from scheduler.selectors.evidence import ANY_READER, names_of, wait_sentence
+from scheduler.selectors.files.losses import losses_of
 from scheduler.selectors.jobs.explain import job_explain, round_of_wait
 from scheduler.selectors.jobs.history import attempt_row, job_events, job_series, job_timeline
 from scheduler.selectors.jobs.kept import job_kept
 from scheduler.selectors.jobs.many.dependencies import wait_evidence_now
 from scheduler.selectors.jobs.restoring import restored_state
-from scheduler.selectors.jobs.rows import Directory, JobAction, JobDetail, JobRow
+from scheduler.selectors.jobs.rows import Directory, JobAction, JobDetail, JobRow, WrittenLossRow
 from scheduler.selectors.rows import Json
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, Actor, access_of, jobs_visible, may_act_on_job
@@ -170,6 +171,7 @@ def job_detail(user: Actor, job: Job, access: Access | None = None) -> JobDetail
         "failures": job.failures,
         "saved_gpu_s": job.saved_gpu_s,
         "progress_at": iso(job.progress_at),
+        "written_loss": _written_loss(job),
         "checkpoint": {
             "attempt": checkpoint.number,
             "name": job.checkpoint_name,
@@ -186,6 +188,13 @@ def job_detail(user: Actor, job: Job, access: Access | None = None) -> JobDetail
         "num_events": job.event_count,
         "actions": _actions(user, job, access),
     }
+
+
+def _written_loss(job: Job) -> WrittenLossRow | None:
+    if job.loss is not None:
+        return None
+    found = losses_of([job]).by_job[job.pk]
+    return None if found.value is None else {"loss": found.value, "step": found.step, "source": found.source}
 
 
 def spec_shown(user: Actor, job: Job, access: Access | None = None) -> Json:

@@ -144,6 +144,14 @@ class Directory(TypedDict):
     removed_at: Annotated[Moment | None, "When it was gone."]
 
 
+class WrittenLossRow(TypedDict):
+    """The loss of a job that reported none, as its own files say it."""
+
+    loss: float
+    step: int | None
+    source: Annotated[str, "Column and file: `loss in metrics.csv`."]
+
+
 class JobDetail(JobRow):
     """Everything about one job."""
 
@@ -166,6 +174,7 @@ class JobDetail(JobRow):
     failures: int
     saved_gpu_s: Annotated[float | None, "GPU-seconds left unused because it was stopped early."]
     progress_at: Moment | None
+    written_loss: Annotated[WrittenLossRow | None, "null where it reported its loss, or none is known."]
     checkpoint: Checkpoint | None
     keeps_work: Annotated[
         str | None,

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import stat
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from clusterweb.client import rows
 from clusterweb.client.rest import Rest
 from scheduler.api.jobs.logs import LogRow
 from scheduler.core.model.plan import WaitReason
-from scheduler.models import Job, Server
+from scheduler.models import Job, Server, WrittenLoss
 from scheduler.models.server import ServerState
 from scheduler.selectors.cluster import environments
 from scheduler.selectors.files import rows as file_rows
@@ -106,6 +107,25 @@ def test_job_verbs(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     assert "J-999999" in captured.err
     assert captured.out.splitlines()[-1] == f"{number}  cancelled"
+
+
+def test_loss_of_a_job_that_reports_none_is_that_of_its_files(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the file it is from, by command and by REST; one that was reported comes before it."""
+    job, path = shop.job, f"/api/v1/jobs/{shop.job.pk}"
+    Job.objects.filter(pk=job.pk).update(loss=None, first_started_at=job.submitted_at)
+    assert shop.client("member").get(path).json()["written_loss"] is None
+    WrittenLoss.objects.create(job=job, loss=0.5, step=7, source="loss in out/metrics.csv", read_at=job.submitted_at)
+
+    assert shop.client("member").get(path).json()["written_loss"] == {
+        "loss": 0.5,
+        "step": 7,
+        "source": "loss in out/metrics.csv",
+    }
+    assert main(["get", f"J-{job.number}"]) == 0
+    assert re.search(r"loss +0\.5 \(loss in out/metrics.csv\)\n", capsys.readouterr().out)
+    Job.objects.filter(pk=job.pk).update(loss=0.25)
+    assert main(["get", f"J-{job.number}"]) == 0
+    assert re.search(r"loss +0\.25\n", capsys.readouterr().out)
 
 
 def test_explain_says_what_to_do_and_names_no_job_ahead_that_cannot_start(
@@ -256,6 +276,7 @@ def test_server_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatc
     [
         (rows.JobLine, job_rows.JobRow),
         (rows.JobAnswer, job_rows.JobDetail),
+        (rows.WrittenLoss, job_rows.WrittenLossRow),
         (rows.AttemptAnswer, job_rows.AttemptRow),
         (rows.Directory, job_rows.Directory),
         (rows.LogPiece, LogRow),
