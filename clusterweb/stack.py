@@ -138,7 +138,7 @@ def stop_jobs(env: Env) -> list[dict[str, Any]]:
     ]
     stopped: list[dict[str, Any]] = []
     waits = threading.Timer(
-        SAYS_AFTER_S, _say, [f"Jobs are saving their work: this takes up to {STOP_JOBS_WITHIN_S} s."]
+        SAYS_AFTER_S, _say, [f"Stopping. Jobs that run may save their work first: up to {STOP_JOBS_WITHIN_S} s."]
     )
     waits.start()
     for running in [subprocess.Popen(one, cwd=BASE_DIR, stdout=subprocess.PIPE) for one in commands]:  # noqa: S603  (own argv)
