@@ -158,6 +158,7 @@ _FINDINGS: dict[AlertKind, Words] = {
     AlertKind.BUDGET_OVER: _over_budget,
     AlertKind.SIZE_JUMP: lambda row, device: f"{row['subject']} reports another size",
     AlertKind.DISK_FULL: lambda row, device: f"The shared disk is {percent(row['numbers']['used_frac'])} full",
+    AlertKind.FILES_STAY: lambda row, device: f"Files of {counted(row['numbers']['jobs'], 'job')} are not removed",
     AlertKind.WEBHOOK_FAILING: lambda row, device: f"Webhook {row['subject']} fails",
 }
 _CAUSES: dict[AlertKind, Words] = {
@@ -176,6 +177,10 @@ _CAUSES: dict[AlertKind, Words] = {
     AlertKind.BUDGET_OVER: _why_over,
     AlertKind.SIZE_JUMP: _size,
     AlertKind.DISK_FULL: lambda row, device: f"{data_size(row['numbers']['free_bytes'])} left in {row['subject']}.",
+    AlertKind.FILES_STAY: lambda row, device: (
+        f"{data_size(row['numbers']['size_bytes'])} were to go a day ago, first those of "
+        f"J-{row['numbers']['oldest_job']}. No agent has the rights, or none runs."
+    ),
     AlertKind.WEBHOOK_FAILING: lambda row, device: (
         f"{counted(row['numbers']['failed'], 'message')} in a row failed"
         f"{': ' + str(row['numbers']['problem']).rstrip('.') if row['numbers']['problem'] else ''}."

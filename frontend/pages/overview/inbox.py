@@ -62,6 +62,7 @@ _LOOKS = {
     AlertKind.BUDGET_OVER: ("gauge", "warn"),
     AlertKind.SIZE_JUMP: ("server", "warn"),
     AlertKind.DISK_FULL: ("hard-drive", "warn"),
+    AlertKind.FILES_STAY: ("hard-drive", "warn"),
     AlertKind.WEBHOOK_FAILING: ("unplug", "bad"),
 }
 
@@ -105,6 +106,8 @@ def _details(row: AlertRow) -> str:
         return reverse("webhook", args=[int(id_)])
     if kind is AlertKind.DISK_FULL:
         return reverse("admin-kept")
+    if kind is AlertKind.FILES_STAY:
+        return reverse("job", args=[f"J-{row['numbers']['oldest_job']}"])
     if kind is AlertKind.BUDGET_OVER:
         return reverse("admin-costs")
     if kind is AlertKind.QUOTA_ASKED:
@@ -132,6 +135,7 @@ def _action(row: AlertRow) -> tuple[str, str, bool]:
         AlertKind.QUOTA_ASKED: "Preview and answer",
         AlertKind.QUOTA_OVERDUE: "Preview the return",
         AlertKind.DISK_FULL: "Show what is kept",
+        AlertKind.FILES_STAY: f"Open J-{row['numbers'].get('oldest_job')}",
         AlertKind.ROUND_LATE: "Show rounds",
         AlertKind.STEP_FAILING: "Show rounds",
         AlertKind.SIZE_JUMP: "Check the size",

@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import Annotated, TypedDict
 
 from django.conf import settings
-from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, Subquery
+from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, Subquery, Sum
 
-from scheduler.models import Cluster, Delivery, Event, Gpu, LeaseGpu, Queue, QueueBudget, QuotaRequest, Server
+from scheduler.models import Cluster, Delivery, Event, Gpu, Job, LeaseGpu, Queue, QueueBudget, QuotaRequest, Server
 from scheduler.models.queue import RequestState
 from scheduler.models.server import ServerState
 from scheduler.models.webhook import DeliveryState
@@ -28,6 +28,7 @@ LATE_ROUNDS = 3
 LATE_GRACE = timedelta(seconds=5)
 DISK_FULL_FRAC = 0.9
 FAILED_IN_A_ROW = 3  # messages of a webhook
+FILES_STAY_AFTER = timedelta(days=1)  # agents remove named directories within minutes
 
 
 class AlertKind(StrEnum):
@@ -45,6 +46,7 @@ class AlertKind(StrEnum):
     BUDGET_OVER = "budget_over"
     SIZE_JUMP = "size_jump"
     DISK_FULL = "disk_full"
+    FILES_STAY = "files_stay"
     WEBHOOK_FAILING = "webhook_failing"
 
 
@@ -75,6 +77,7 @@ def alerts(user: Actor, at: datetime) -> list[AlertRow]:
         *_of_budgets(at),
         *_of_webhooks(),
         *_of_disk(),
+        *_of_directories(at),
     ]
     return sorted(found, key=lambda row: (_urgency(row), row["since"] or "", row["key"]))
 
@@ -250,3 +253,14 @@ def _of_disk() -> Iterator[AlertRow]:
     if used >= DISK_FULL_FRAC:
         numbers = {"used_frac": round(used, 3), "free_bytes": usage.free}
         yield _row(AlertKind.DISK_FULL, numbers, subject=str(settings.SHARED_DIR))
+
+
+def _of_directories(at: datetime) -> Iterator[AlertRow]:
+    """Return the directories that were to be removed a day ago and are there, as one alert with the oldest."""
+    there = Job.objects.filter(directory_bytes__isnull=False, directory_removed_at__isnull=True)
+    late = there.filter(directory_removal_at__lt=at - FILES_STAY_AFTER)
+    found = late.aggregate(jobs=Count("pk"), size_bytes=Sum("directory_bytes"), first_at=Min("directory_removal_at"))
+    if found["jobs"]:
+        oldest = late.order_by("directory_removal_at", "pk").values_list("number", flat=True)[0]
+        numbers = {"jobs": found["jobs"], "size_bytes": found["size_bytes"], "oldest_job": oldest}
+        yield _row(AlertKind.FILES_STAY, numbers, since=found["first_at"])

@@ -3,13 +3,16 @@
 from collections.abc import Mapping
 from datetime import timedelta
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from pytest_django import DjangoAssertNumQueries
 
+from frontend.components.devices import GPUS
+from frontend.pages.overview.inbox import inbox_of
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Cluster, Event, Server
+from scheduler.models import Cluster, Event, Job, Server
 from scheduler.models.server import ServerState
 from scheduler.models.webhook import DeliveryState
 from scheduler.selectors.cluster.alerts import AlertRow, alerts
@@ -156,7 +159,7 @@ def test_more_alerts_cost_no_more_queries(admin: User, django_assert_max_num_que
         Event.objects.create(
             at=AT, kind="fairness_over", actor="scheduler", queue=queue_make(), data={"rho": 3, "limit": 2}
         )
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(10):
         assert len(alerts(admin, NOW)) == 12
     other = member_make(queue_make("x"))
     with django_assert_max_num_queries(0):
@@ -195,3 +198,24 @@ def test_changes_are_those_of_queues_that_one_sees() -> None:
     names = {row["job_name"] for row in events_since(reader, AT - timedelta(seconds=1), limit=50)}
     assert names == {"done"}
     assert changes_since(reader, NOW)["completed"] == 0
+
+
+def test_files_that_no_agent_removed_within_a_day(admin: User) -> None:
+    """One alert with the oldest; it leaves when they are gone."""
+    late: dict[str, Any] = {
+        "state": JobState.COMPLETED,
+        "directory_bytes": 5,
+        "directory_removal_at": NOW - timedelta(hours=25),
+    }
+    job_make(state=JobState.COMPLETED, directory_bytes=7, directory_removal_at=NOW - timedelta(hours=23))
+    assert alerts(admin, NOW) == []
+    oldest = job_make(**{**late, "directory_removal_at": NOW - timedelta(days=2)})
+    job_make(**late)
+
+    assert told(admin)["files_stay"]["numbers"] == {"jobs": 2, "size_bytes": 10, "oldest_job": oldest.number}
+    [line] = inbox_of(alerts(admin, NOW), looked_at=None, device=GPUS).first
+    assert line.finding.replace("\u00a0", " ") == "Files of 2 jobs are not removed"
+    assert line.cause.replace("\u00a0", " ").startswith(f"10 B were to go a day ago, first those of J-{oldest.number}.")
+    assert (line.verb, line.to) == (f"Open J-{oldest.number}", f"/jobs/J-{oldest.number}")
+    Job.objects.update(directory_removed_at=NOW)
+    assert alerts(admin, NOW) == []
