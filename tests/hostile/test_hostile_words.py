@@ -28,7 +28,7 @@ from tests.support.rows.experiments import experiment_body
 
 ATTEMPT = "01KK4BCTN00000000000000004"
 LINES = BODIES = 2_000  # a seed
-TURNS, TURNS_SHORT = 300, 15
+TURNS, TURNS_SHORT = 150, 15
 
 
 def seeds(most: int) -> list[Any]:
