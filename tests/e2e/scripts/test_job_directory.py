@@ -20,6 +20,9 @@ import json
 print("ended as", json.load(open("out/last.json"))[:2], json.load(open("out/last.json"))[2] == list(range(%d)))
 """
 
+# So often, and steps so long that the script is not at its end before.
+TIMES, STEP_S = 20, 0.6
+
 
 @pytest.fixture
 def priorities(stack: Stack) -> Iterator[Stack]:
@@ -38,11 +41,10 @@ def preempted(member: Client, job_id: str, *, than: int) -> dict[str, Any] | Non
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("times", "step_s"), [(3, 0.2), pytest.param(20, 0.6, marks=pytest.mark.long)])
-def test_plain_script_survives_preemptions(priorities: Stack, times: int, step_s: float) -> None:
+def test_plain_script_survives_preemptions(priorities: Stack) -> None:
     """Preempted for more urgent jobs again and again over two servers: each step once after its last own save."""
     member = priorities.client("member")
-    script = PLAIN.replace("0.01", str(step_s)) + SHOWS % STEPS
+    script = PLAIN.replace("0.01", str(STEP_S)) + SHOWS % STEPS
     job_id = member.submit(
         name="plain",
         queue="vision",
@@ -51,7 +53,7 @@ def test_plain_script_survives_preemptions(priorities: Stack, times: int, step_s
         schedule={"priority": 1},
         checkpoint={"grace": "5s"},
     )
-    for done in range(times):
+    for done in range(TIMES):
         member.wait_state(job_id, "running", "completed")
         # All at once: one by one the first ones may have ended before the last needs the slot of the script.
         bulk = member.call("POST", "/api/v1/jobs/bulk", {"jobs": [RIVAL | {"name": f"rival-{n}"} for n in range(4)]})
@@ -62,7 +64,7 @@ def test_plain_script_survives_preemptions(priorities: Stack, times: int, step_s
     job = member.wait_state(job_id, "completed", "failed", within_s=600)
     log = member.call("GET", f"/api/v1/jobs/{job_id}/logs?tail=50", headers={"Accept": "text/plain"}).text
 
-    assert job["preemptions"] >= times
+    assert job["preemptions"] >= TIMES
     assert f"ended as [{STEPS}, {weight_after(STEPS)}] True" in log
     assert job["directory"]["size_bytes"] > 0
     assert job["actions"] == ["keep", "discard"]
