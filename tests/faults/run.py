@@ -192,11 +192,15 @@ class FaultRun:
             virtual_s=self.time.now_s,
         )
 
-    def _run(self) -> None:
+    def _begin(self) -> None:
+        """Start scheduler and agents."""
         self.control.start()
         for machine in self.machines:
             machine.start_agent()
         self.time.run_until(5.0)
+
+    def _run(self) -> None:
+        self._begin()
         for _ in range(6):
             self.users.submit_one()
         self.nemesis.start()

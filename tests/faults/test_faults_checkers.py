@@ -300,10 +300,7 @@ class LostServer(FaultRun):
     attempts = 0
 
     def _run(self) -> None:
-        self.control.start()
-        for machine in self.machines:
-            machine.start_agent()
-        self.time.run_until(5.0)
+        self._begin()
         self.users.submit_long()
         self.time.run_until(25.0)
         [(attempt_id, name)] = self.witness.attempts.items()

