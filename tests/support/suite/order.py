@@ -1,8 +1,8 @@
 """In what order the tests of a run are done, and which of them beside each other.
 
 End-to-end tests mostly wait for the product, which they share; all others compute. With several workers one takes the
-end-to-end tests, one after the other, while the rest do the others, cheap ones first. Workers that compute run below
-the product in priority, so that it runs as on a machine of its own.
+end-to-end tests, one after the other, while the rest do the others, cheap ones first, and of equal cost those that
+take minutes. Workers that compute run below the product in priority, so that it runs as on a machine of its own.
 """
 
 import gc
@@ -17,6 +17,12 @@ from tests.support.suite.cost import COSTS, END_TO_END, NEVER_QUICK, cost_of, gu
 
 # Tests here share nothing but what a file imports; some of their files would keep a worker for minutes.
 ON_THEIR_OWN = ("tests/faults/", "tests/oracle/", "tests/property/")
+# Of equal cost these begin first: one that began last would keep a worker for minutes when the others are done.
+LONGEST = (
+    "tests/integration/management/test_restore.py",
+    "tests/integration/runtime/test_gang.py",
+    "tests/integration/scripts/",
+)
 # Of a worker that computes: below the product, but not so far that other work on the machine starves the tests.
 NICENESS = 3
 
@@ -55,10 +61,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     yield
     is_beside_others = hasattr(config, "workerinput")
 
-    def place(item: pytest.Item) -> int:
+    def place(item: pytest.Item) -> tuple[int, bool]:
+        is_short = not item.nodeid.startswith(LONGEST)
         if item.nodeid.startswith(END_TO_END):
-            return -1 if is_beside_others else len(COSTS)
-        return COSTS.index(item.stash.setdefault(_cost, cost_of(item)))
+            return -1 if is_beside_others else len(COSTS), is_short
+        return COSTS.index(item.stash.setdefault(_cost, cost_of(item))), is_short
 
     items.sort(key=place)
 
