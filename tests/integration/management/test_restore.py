@@ -2,7 +2,10 @@
 
 import json
 import os
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,27 +45,24 @@ Cluster.objects.update(round_finished_at=timezone.now(), paused=False, epoch=9)
 """
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, processes: None) -> Iterator[str]:
-    """The database that the commands work on; empty for a file in their own directory."""
-    if request.param == "sqlite":
-        yield ""
-        return
-    if programs() is None:
+Call = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def call(request: pytest.FixtureRequest, processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Call]:
+    """Python on a database with two jobs, filled once: each test compares what it finds before and after."""
+    if request.param == "postgresql" and programs() is None:
         pytest.skip("no PostgreSQL here")
-    with postgres() as url:
-        yield url
+    with postgres() if request.param == "postgresql" else nullcontext("") as url:
+        called = partial(run, tmp_path_factory.mktemp("state"), database_url=url)
+        filled = called("-c", FILL)
+        assert filled.returncode == 0, filled.stderr
+        yield called
 
 
-def test_restored_rows_never_stand_without_their_pause_and_epoch(tmp_path: Path, database_url: str) -> None:
+def test_restored_rows_never_stand_without_their_pause_and_epoch(call: Call, tmp_path: Path) -> None:
     """Pause and epoch are in the transaction of the rows: one who reads in between reads both."""
-    folder, file = tmp_path / "state", tmp_path / "all.backup"
-
-    def call(*arguments: str) -> Any:
-        return run(folder, *arguments, database_url=database_url)
-
-    filled = call("-c", FILL)
-    assert filled.returncode == 0, filled.stderr
+    file = tmp_path / "all.backup"
     written = call("manage.py", "backup", str(file))
     assert written.returncode == 0, written.stderr
     call("-c", "import django; django.setup()\nfrom scheduler.models import Cluster\nCluster.objects.update(epoch=9)")
@@ -74,18 +74,15 @@ def test_restored_rows_never_stand_without_their_pause_and_epoch(tmp_path: Path,
     assert shown[1] == "10 True"
 
 
-def test_backup_that_is_cut_short_changes_nothing(tmp_path: Path, database_url: str) -> None:
+def test_backup_that_is_cut_short_changes_nothing(call: Call, tmp_path: Path) -> None:
     """Half of a backup is refused as a whole, and the database is as before."""
-    folder, file = tmp_path / "state", tmp_path / "all.backup"
-
-    def call(*arguments: str) -> Any:
-        return run(folder, *arguments, database_url=database_url)
-
-    before = call("-c", FILL + SHOW).stdout
+    file = tmp_path / "all.backup"
+    before = call("-c", SHOW).stdout
     call("manage.py", "backup", str(file))
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     refused = call("manage.py", "restore", str(file), "--replace")
 
+    assert before.count("of-") == 2
     assert refused.returncode != 0
     assert "Traceback" not in refused.stderr
     assert call("-c", SHOW).stdout == before
