@@ -15,6 +15,7 @@ DONE = {
     "undrain": "takes jobs again.",
     "remove": "is removed. What ran on it keeps its name.",
 }
+NONE_LEFT = "No other server takes jobs: no job starts anywhere until one is undrained or joins."
 
 
 def server(given: Namespace) -> int:
@@ -25,8 +26,10 @@ def server(given: Namespace) -> int:
     if given.action in DONE:
         if given.to:
             raise CommandError(f"Name one server: clusterweb server {given.action} NAME --reason WHY.")
-        client.post(f"{path}/{given.action}", json.dumps({"reason": given.reason}).encode())
+        row = client.post(f"{path}/{given.action}", json.dumps({"reason": given.reason}).encode())
         print(f"{given.server} {DONE[given.action]}")
+        if given.action == "drain" and not row["other_servers_up"]:
+            print(NONE_LEFT)
         return 0
     if given.action == "rename" and len(given.to) != 1:
         raise CommandError("Give one new name: clusterweb server rename OLD NEW --reason WHY.")

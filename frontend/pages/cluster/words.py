@@ -18,7 +18,7 @@ from frontend.components.gpu_cells import (
 )
 from frontend.components.states import server_state
 from frontend.components.times import as_time
-from scheduler.selectors.cluster.rows import GpuRow, HolderRow, ServerRow
+from scheduler.selectors.cluster.rows import GpuRow, HolderRow, ServerDetailRow, ServerRow
 
 # What keeps jobs apart, by the parts of a server's ``isolation``, in the order in which they are told.
 ISOLATION = {
@@ -35,6 +35,7 @@ REFUSES = (
     "It takes no jobs: its agent runs as root and cannot give them users of their own. The agent's log says why "
     "(jobs_refused); JOB_USER=own in its environment has jobs run as root."
 )
+LAST_UP = "It is the last server that takes jobs: after this no job starts anywhere."
 SEEN = "jobs on it run as one user and can see each other's processes and files"
 
 
@@ -149,8 +150,13 @@ def start_table(servers: list[ServerRow], device: DeviceWord) -> tuple[str, list
     return f"Jobs up to {device.counted(free[0][1])} start now", rows
 
 
-def drain_effect(server: ServerRow) -> str:
-    """Return what draining a server does, in numbers."""
+def drain_effect(server: ServerDetailRow) -> str:
+    """Return what draining a server does, in numbers, and whether any job can start afterwards."""
+    last = server["state"] == "up" and not server["other_servers_up"]
+    return _drained(server) + (f" {LAST_UP}" if last else "")
+
+
+def _drained(server: ServerDetailRow) -> str:
     held = [gpu for gpu in server["gpus"] if gpu["allocated"]]
     jobs = {gpu["job"]["number"] for gpu in held if gpu["job"]}
     others = any(gpu["job"] is None for gpu in held)

@@ -88,6 +88,7 @@ class ServerDetailRow(ServerRow):
     acked_generation: Annotated[int, "What its agent works on."]
     rejected_reports: int
     claimed_size: Annotated[SizeRow | None, "What it reports, where that grew too far to be believed unconfirmed."]
+    other_servers_up: Annotated[int, "Other servers on which jobs may start: up, with a GPU that works."]
     created_at: Moment
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Q, Sum
+from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 from django.utils import timezone
 
 from scheduler.core.model.errors import NotFound
@@ -109,8 +109,15 @@ def server_detail(user: Actor, server_id: str, at: datetime | None = None) -> Se
         "acked_generation": server.acked_generation,
         "rejected_reports": server.rejected_reports,
         "claimed_size": server.claimed_size,
+        "other_servers_up": _offered().exclude(pk=server.pk).count(),
         "created_at": iso(server.created_at),
     }
+
+
+def _offered() -> QuerySet[Server]:
+    """Return the servers on which rounds may start jobs."""
+    works = Gpu.objects.filter(server=OuterRef("pk"), healthy=True)
+    return Server.objects.filter(Exists(works), state=ServerState.UP)
 
 
 def _rows(servers: list[Server], access: Access, at: datetime | None) -> list[ServerRow]:

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from scheduler.models import Membership, Queue, Server
+from frontend.pages.cluster.words import LAST_UP
+from scheduler.models import Gpu, Membership, Queue, Server
 from scheduler.models.queue import Role
+from scheduler.models.server import ServerState
 from scheduler.services.cluster.settings import cluster_row
 from tests.integration.page_frame.frame_world import World, world_make
 from tests.support.rows.factories import user_make
@@ -135,6 +137,27 @@ def test_an_admin_drains_a_server_and_undrains_it(world: World) -> None:
     assert re.search(r'/undrain">[^\n]* Undrain</a>', drained.content.decode())
     assert f"Undrain {world.server.name}?" in asked
     assert Server.objects.get(pk=world.server.pk).state == "up"
+
+
+@pytest.mark.parametrize(
+    ("state", "works", "is_last"),
+    [
+        (ServerState.UP, True, False),
+        (ServerState.UP, False, True),
+        (ServerState.DRAINING, True, True),
+        (ServerState.LOST, True, True),
+    ],
+)
+def test_drain_says_when_no_other_server_takes_jobs(
+    world: World, state: ServerState, works: bool, is_last: bool
+) -> None:
+    """In the dialog of the server's page and in the form that asks why."""
+    Server.objects.filter(name="server-2").update(state=state)
+    Gpu.objects.filter(server__name="server-2").update(healthy=works)
+    client = world.client("admin")
+    pages = [client.get(f"/cluster/{world.server.pk}{path}").content.decode() for path in ("", "/drain")]
+
+    assert [LAST_UP in html for html in pages] == [is_last, is_last]
 
 
 def test_claimed_size_stands_on_every_page_of_an_admin_who_confirms_it(world: World) -> None:

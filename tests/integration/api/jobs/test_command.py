@@ -12,6 +12,7 @@ from django.conf import settings
 from pytest_django.live_server_helper import LiveServer
 
 from clusterweb.cli.main import main
+from clusterweb.cli.servers import NONE_LEFT
 from clusterweb.client import rows
 from clusterweb.client.rest import Rest
 from scheduler.api.jobs.logs import LogRow
@@ -234,11 +235,23 @@ def test_server_is_renamed_labelled_drained_and_undrained_with_a_reason(
     assert main(["server", "undrain", "gpu-17", "--reason", "has them"]) == 0
     said = capsys.readouterr().out
     assert "gpu-17 takes no more jobs; those on it are asked to save and to leave." in said
+    assert NONE_LEFT in said
     assert "gpu-17 takes jobs again." in said
     assert main(["server", "remove", "gpu-17", "--reason", "sold"]) == 1
     assert "is up and takes jobs" in capsys.readouterr().err
     server = Server.objects.get(pk=shop.server.pk)
     assert (server.name, server.labels) == ("gpu-17", ["west", "new fans"])
+
+
+def test_drain_of_one_server_of_several_says_nothing_of_the_others(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs still start elsewhere."""
+    server_make("server-02")
+    sign_in(shop, "admin", monkeypatch)
+
+    assert main(["server", "drain", "server-01", "--reason", "new fans"]) == 0
+    assert NONE_LEFT not in capsys.readouterr().out
 
 
 def test_login_stores_the_token_for_its_owner_alone(
