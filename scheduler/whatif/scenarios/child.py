@@ -89,7 +89,7 @@ def run(task: Mapping[str, Any], told: ProgressWriter) -> Json:
     result = Result(arm=variant.arm, seed=int(task["seed"]), outcome=outcome, summary=summarize(outcome))
     figures = figures_of(result, prepared, server_names=base["servers"].get("names", ()))
     if "own_queues" in base:
-        figures = narrowed(figures, base["own_queues"])
+        figures = narrowed(figures, base["own_queues"], prepared.queues.parent.tolist())
     costs = {
         "load_s": loaded_s - begun_s,
         "simulate_s": simulated_s - loaded_s,

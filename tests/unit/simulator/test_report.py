@@ -1,9 +1,12 @@
 """Curves of a report: thinned by the stated rules, never invented."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.core.model.tables import NO_ROW
+from scheduler.simulator.replay.summary import summarize
 from scheduler.simulator.report.curves import (
     CURVE_POINTS,
     INTERVALS,
@@ -14,6 +17,8 @@ from scheduler.simulator.report.curves import (
     room_share,
     waits_by_gang,
 )
+from scheduler.simulator.report.figures import Figures
+from scheduler.simulator.report.narrowed import narrowed
 from scheduler.simulator.state.outcome import Outcome, Stays
 from tests.support.simulator.outcomes import outcome_of, records_of, series_of, stays_of
 
@@ -45,6 +50,37 @@ def test_waits_go_by_powers_of_two() -> None:
         ("3-4", 2, 3.0, 4.0),
         ("8", 1, 5.0, 5.0),
     ]
+
+
+def figures_with(quotas: list[int]) -> Figures:
+    """Return figures of queues with these quotas, and of no job."""
+    none = curve(np.array([]))
+    outcome = outcome_of(records_of(num_gpus=[1], queueing_s=[0.0], end_s=[1.0]), num_gpus=16)
+    return Figures(
+        summary=summarize(outcome), jct=none, rho=none, gangs=(), course=None, room_share=0.0, gantt=None,
+        bar_names=(), bar_queues=(), bar_gpus=(), server_gpus=(16,),
+        queue_names=[f"queue {row}" for row in range(len(quotas))], queue_quotas=quotas,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("quotas", "parents", "own", "others"),
+    [
+        ([8, 5, 3, 4], [NO_ROW, 0, 0, NO_ROW], [3], 8),  # the quota of a parent holds those of its leaves
+        ([8, 0, 3, 4], [NO_ROW, 0, 0, NO_ROW], [3], 8),  # a leaf without a quota adds nothing
+        ([0, 5, 3, 4], [NO_ROW, 0, 0, NO_ROW], [3], 8),  # nor does a parent without one
+        ([8, 5, 3, 4], [NO_ROW, 0, 0, NO_ROW], [2], 9),  # a leaf of the lead counts in the lead's own quota alone
+        ([12, 8, 5, 3, 4], [NO_ROW, 0, 1, 1, 0], [1, 2, 3], 4),
+        ([8, 5, 3, 4], [NO_ROW, 0, 0, NO_ROW], [0, 1, 2], 4),
+    ],
+)
+def test_each_gpu_of_other_queues_is_guaranteed_once(
+    quotas: list[int], parents: list[int], own: list[int], others: int
+) -> None:
+    """What a lead sees of all queues that are not the lead's is one quota, and no GPU counts twice in it."""
+    found = narrowed(figures_with(quotas), own, parents)
+
+    assert list(found.queue_quotas) == [*(quotas[row] for row in own), others]
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 100), st.integers(0, 64)), min_size=2, max_size=60))
