@@ -76,6 +76,7 @@ def test_first_round_of_a_begun_replay_is_the_live_one(
         )
     )
 
+    assert outcome.is_continued
     assert outcome.stays is not None
     stays = zip(outcome.stays.job.tolist(), outcome.stays.server.tolist(), outcome.stays.num_gpus.tolist(), strict=True)
     # Who left comes first, who still sits comes last.

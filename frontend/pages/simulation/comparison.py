@@ -219,7 +219,7 @@ def use_chart(results: Sequence[Figures], names: Sequence[str]) -> Chart:
         id="use",
         title=f"{percent(useful[best])} of the GPU time is useful"
         + (f" under {names[best]}" if len(results) > 1 else ""),
-        sub="GPU time from the first submission to the last completion; useful is each GPU at the speed of its job",
+        sub="GPU time from the begin of the replay to the last completion; useful is each GPU at the speed of its job",
         figure=figure,
         legend=(_entry("allocated", "u2"), _entry("free", "sunken", "hollow"), _entry("useful", "text", "tick")),
         table_head=("Arm", "Allocated", "Useful", "Free"),

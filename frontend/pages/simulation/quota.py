@@ -126,7 +126,7 @@ def _borrower(over_time: Course, names: Sequence[str], quotas: FloatArray, color
     return Chart(
         id=f"{prefix}-borrower",
         title=f"{names[row]} holds more than its {counted(round(quota), 'GPU')} {percent(above)} of the time",
-        sub="GPUs held by the queue that borrows most, by time since the first submission; dashed is its quota",
+        sub="GPUs held by the queue that borrows most, by time since the begin; dashed is its quota",
         figure={
             "data": data,
             "layout": layout(

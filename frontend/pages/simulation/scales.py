@@ -1,4 +1,4 @@
-"""Time axes of simulation charts: log scale over many decades, or hours since the first submission."""
+"""Time axes of simulation charts: log scale over many decades, or hours since the begin."""
 
 import math
 
@@ -40,7 +40,7 @@ def log_time_axis(least_s: float, most_s: float) -> Json:
 
 
 def elapsed_axis(until_h: float, *, most_ticks: int = 8) -> Json:
-    """Return an axis of hours since the first submission, ticks at whole minutes, hours or days."""
+    """Return an axis of hours since the begin, ticks at whole minutes, hours or days."""
     span_s = max(1.0, until_h * 3_600)
     step_s = next((step for step in _STEPS_S if span_s / step <= most_ticks), _STEPS_S[-1])
     unit, size = ("d", 86_400) if step_s >= 86_400 else ("h", 3_600) if step_s >= 3_600 else ("min", 60)

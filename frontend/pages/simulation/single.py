@@ -51,7 +51,7 @@ def _use(over_time: Course, num_gpus: int, prefix: str) -> Chart:
             id=f"{prefix}-use",
             # The share over the whole time stands in the chart of all arms; this one shows when.
             title=f"At most {number(most)} of {number(num_gpus)} GPUs are allocated at once",
-            sub="GPUs allocated, and the same at the speed of their jobs, by time since the first submission",
+            sub="GPUs allocated, and the same at the speed of their jobs, by time since the begin",
             figure={"data": traces, "layout": layout(x=_x(over_time), y=count_axis(top))},
             legend=(_swatch("allocated", "u2"), _swatch("useful", "u5", "line")),
         ),
@@ -78,7 +78,7 @@ def _waiting(over_time: Course, prefix: str) -> Chart:
         Chart(
             id=f"{prefix}-jobs",
             title=title,
-            sub="Jobs, by time since the first submission",
+            sub="Jobs, by time since the begin",
             figure={
                 "data": traces,
                 "layout": layout(left=44, x=_x(over_time), y={"rangemode": "tozero", "tickformat": ",d"}),

@@ -76,6 +76,7 @@ def simulate(
         compared=planner.compared if isinstance(planner, CheckedRounds) else 0,
         until_s=world.now_s,
         holding=tuple(sorted(world.seats)),
+        is_continued=replay.begun is not None,
     )
 
 

@@ -5,7 +5,6 @@ import resource
 
 import numpy as np
 
-from scheduler.core.model.tables import FloatArray
 from scheduler.core.operations.metrics import jain_index, percentile
 from scheduler.simulator.state.outcome import Outcome, Summary
 
@@ -14,7 +13,8 @@ def summarize(outcome: Outcome) -> Summary:
     """Return the figures of a replay.
 
     The Jain index is over rho, one value a finished job: 1 when all were slowed down alike. Occupancy is over the time
-    from the first submission to the last completion.
+    from the first submission to the last completion; where a running cluster goes on, over the time that was replayed:
+    before it also jobs held GPUs that are not in the workload.
     """
     records = outcome.records
     finished = np.isfinite(records.end_s)
@@ -23,9 +23,14 @@ def summarize(outcome: Outcome) -> Summary:
     makespan_s = float(records.end_s[finished].max() - records.arrival_s.min()) if jct_s else 0.0
     capacity_gpu_s = outcome.num_gpus * makespan_s
     queueing_s = records.queueing_s[finished]
-
-    def share(gpu_s: FloatArray) -> float:
-        return float(gpu_s.sum() / capacity_gpu_s) if capacity_gpu_s else 0.0
+    allocated_gpu_s, useful_gpu_s = float(records.service_gpu_s.sum()), float(records.useful_gpu_s.sum())
+    series = outcome.series
+    if outcome.is_continued and series is not None and len(series.at_s):
+        held_s = np.diff(series.at_s)
+        capacity_gpu_s = outcome.num_gpus * float(held_s.sum())
+        allocated_gpu_s, useful_gpu_s = (
+            float((gpus[:-1] * held_s).sum()) for gpus in (series.allocated_gpus, series.useful_gpus)
+        )
 
     return Summary(
         jobs=len(records),
@@ -37,8 +42,8 @@ def summarize(outcome: Outcome) -> Summary:
         p99_jct_s=_rank(jct_s, 0.99),
         makespan_s=makespan_s,
         avg_queueing_s=_mean(queueing_s.tolist()),
-        avg_gpu_occupancy=share(records.service_gpu_s),
-        avg_useful_gpu=share(records.useful_gpu_s),
+        avg_gpu_occupancy=allocated_gpu_s / capacity_gpu_s if capacity_gpu_s else 0.0,
+        avg_useful_gpu=useful_gpu_s / capacity_gpu_s if capacity_gpu_s else 0.0,
         preemptions=int(records.preemptions.sum()),
         moves=int(records.moves.sum()),
         avg_rho=_mean(rho),

@@ -115,6 +115,7 @@ class Outcome:
         compared: Those of them planned from what changed that were planned from scratch as well, and found equal.
         until_s: When the replay stopped, seconds; records of jobs that had not ended are of this moment.
         holding: Jobs that held GPUs then.
+        is_continued: Whether it began with a running cluster: records reach back before it then, series do not.
     """
 
     records: Records
@@ -130,6 +131,7 @@ class Outcome:
     compared: int = 0
     until_s: float = 0.0
     holding: tuple[int, ...] = ()
+    is_continued: bool = False
 
 
 class Summary(TypedDict):

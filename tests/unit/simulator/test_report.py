@@ -1,5 +1,7 @@
 """Curves of a report: thinned by the stated rules, never invented."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -81,6 +83,20 @@ def test_each_gpu_of_other_queues_is_guaranteed_once(
     found = narrowed(figures_with(quotas), own, parents)
 
     assert list(found.queue_quotas) == [*(quotas[row] for row in own), others]
+
+
+def test_use_of_a_cluster_that_goes_on_is_that_of_its_course() -> None:
+    """Two jobs run for an hour already, and 30 s more: 3 of 4 GPUs are allocated, as drawn, not a few of the hour."""
+    records = records_of(
+        num_gpus=[3, 1], queueing_s=[0.0, 0.0], end_s=[20.0, 30.0], arrival_s=np.array([-3_600.0, -3_600.0]),
+        service_gpu_s=np.array([60.0, 30.0]), useful_gpu_s=np.array([60.0, 30.0]),
+    )  # fmt: skip
+    series = series_of(at_s=np.array([0.0, 20.0, 30.0]), allocated_gpus=np.array([4.0, 1.0, 0.0]))
+    outcome = replace(outcome_of(records, num_gpus=4, series=series), is_continued=True)
+    found = summarize(outcome)
+
+    assert found["avg_gpu_occupancy"] == pytest.approx(course(series).allocated.mean() / 4)
+    assert found["avg_gpu_occupancy"] == found["avg_useful_gpu"] == pytest.approx(90 / 120)
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 100), st.integers(0, 64)), min_size=2, max_size=60))
