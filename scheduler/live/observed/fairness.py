@@ -1,10 +1,12 @@
 """Records an event when a queue fares far worse than on an equal share, and when that is over."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db.models import Q
 
+from scheduler.core.model.lifecycle import JobState
 from scheduler.live.steps import NOT_DUE, for_each
 from scheduler.models import Event, Job, Queue
 from scheduler.notify import touch_queue
@@ -12,6 +14,9 @@ from scheduler.selectors.cluster.fairness import FAIR, UNFAIR, mean_rho_by_queue
 
 EVERY_S = 60.0
 LEAST_JOBS = 3  # one job alone says little about a queue
+# A job that waited half a minute and has run for some seconds has a large rho, and nothing is wrong: at the start of
+# a cluster all jobs are so. In ten minutes a wait of rounds and launches is small beside the run.
+LEAST_AGE = timedelta(minutes=10)
 
 
 @dataclass(slots=True)
@@ -26,7 +31,8 @@ class Fairness:
         if not settings.FAIRNESS_LIMIT or now_s - self.checked_s < self.every_s:
             return NOT_DUE
         self.checked_s = now_s
-        means = mean_rho_by_queue(Job.objects.all(), at, least_jobs=LEAST_JOBS)
+        jobs = Job.objects.filter(Q(state=JobState.COMPLETED) | Q(submitted_at__lte=at - LEAST_AGE))
+        means = mean_rho_by_queue(jobs, at, least_jobs=LEAST_JOBS)
         for_each(Queue.objects.order_by("pk"), lambda queue: _tell(queue, means.get(queue.name), at=at))
         return None
 

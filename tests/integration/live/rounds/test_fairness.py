@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live.observed.fairness import EVERY_S, LEAST_JOBS, Fairness
-from scheduler.models import Event, Job, Queue
+from scheduler.live.observed.fairness import EVERY_S, LEAST_AGE, LEAST_JOBS, Fairness
+from scheduler.models import Attempt, Event, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.accounts.notices import OF_A_QUEUE, notice_of
 from tests.support.rows.factories import AT, job_make, member_make, queue_make, server_make
@@ -64,6 +64,21 @@ def test_alert_comes_once_and_is_taken_back(client: Client) -> None:
     watch.check(at=NOW, now_s=4 * EVERY_S)
     assert told(bad) == ["fairness_over", "fairness_again"]
     assert "times their fair time" not in client.get("/queues/vision").content.decode()
+
+
+def test_running_jobs_count_once_they_are_old_enough() -> None:
+    """Three jobs that have run for a tenth of 80 s say nothing; the same in ten minutes do."""
+    queue = queue_make("vision", quota_gpus=4)
+    for _ in range(LEAST_JOBS):
+        job = job_make(queue, state=JobState.RUNNING, server=server_make(gpus=1))
+        Job.objects.filter(pk=job.pk).update(submitted_at=AT, executed_s=8.0)
+        Attempt.objects.filter(job=job).update(started_at=AT + timedelta(days=1))
+    watch = Fairness()
+
+    watch.check(at=AT + timedelta(seconds=80), now_s=0.0)
+    assert told(queue) == []
+    watch.check(at=AT + LEAST_AGE, now_s=EVERY_S)
+    assert told(queue) == ["fairness_over"]
 
 
 def test_few_jobs_and_no_limit_tell_nothing(settings: Any) -> None:
