@@ -208,8 +208,10 @@ def _checked(queue: Queue, *, quota_gpus: int, until: date | None, reason: str, 
         detail = f"quota {right}: the whole cluster has {most} GPUs. You asked for {quota_gpus}."
         problems.add("quota_gpus", "range", detail)
     today = at.astimezone(UTC).date()
-    if until is not None and not today <= until <= LATEST:
-        problems.add("until", "range", f"until must be from {today} to {LATEST}. You gave {until}.")
+    if until is not None and until < today:
+        problems.add("until", "range", f"until must be today ({today}) or later. You gave {until}.")
+    if until is not None and until > LATEST:
+        problems.add("until", "range", f"until is too far away: {until}. Leave it empty to ask for good.")
     problems.refuse()
     return reason
 
