@@ -303,7 +303,7 @@ def _card(job: JobAnswer, devices: str) -> str:
         ("loss", _loss(job)),
         ("kept", job["kept"]),
         ("attempt", job["attempt"]["number"] if job["attempt"] else ""),
-        ("failed", f"{job['failures']} of at most {counted(job['max_attempts'], 'time')}" if job["failures"] else ""),
+        ("failed", _failures(job)),
         ("preempted", counted(job["preemptions"], "time") if job["preemptions"] else ""),
         ("ended", " ".join(part for part in (job["end_cause"], job["end_detail"]) if part)),
     ]
@@ -316,6 +316,12 @@ def _loss(job: JobAnswer) -> str:
         return f"{job['loss']:.6g}"
     written = job["written_loss"]
     return f"{written['loss']:.6g} ({written['source']})" if written else ""
+
+
+def _failures(job: JobAnswer) -> str:
+    """Return how often it failed, and may; empty where it is not tried again: how it ended says why."""
+    is_tried_again = job["failures"] and job["state"] != "failed"
+    return f"{job['failures']} of at most {counted(job['max_attempts'], 'time')}" if is_tried_again else ""
 
 
 def _per(job: JobAnswer) -> str:

@@ -25,7 +25,7 @@ from scheduler.selectors.jobs import reason_rows
 from scheduler.selectors.jobs import rows as job_rows
 from tests.integration.api.conftest import World
 from tests.integration.api.jobs.conftest import SPEC, sign_in
-from tests.support.rows.factories import gang_make, job_make, server_make
+from tests.support.rows.factories import AT, gang_make, job_make, server_make
 
 
 def test_submitted_spec_is_stored_as_by_rest(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -188,6 +188,24 @@ def test_cancel_of_a_waiting_job_is_taken_back(shop: World, capsys: pytest.Captu
     assert f"clusterweb undo {number}" in capsys.readouterr().err
     assert main(["undo", number]) == 0
     assert capsys.readouterr().out == f"{number}  queued\n"
+
+
+def test_failures_are_counted_only_while_the_job_is_tried_again(
+    shop: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once it has failed, how it ended says why."""
+    number = f"J-{shop.job.number}"
+    Job.objects.filter(pk=shop.job.pk).update(failures=1)
+    assert main(["get", number]) == 0
+    assert "1 of at most" in capsys.readouterr().out
+
+    Job.objects.filter(pk=shop.job.pk).update(
+        state="failed", ended_at=AT, end_detail="Not tried again: its code is wrong."
+    )
+    assert main(["get", number]) == 0
+    said = capsys.readouterr().out
+    assert "Not tried again" in said
+    assert "of at most" not in said
 
 
 def test_priority_is_changed_and_a_bad_one_refused(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
