@@ -87,7 +87,7 @@ def _shown(given: Namespace, scenario: Json) -> int:
             "",
             table(("VARIANT", *(title for _, title in SHOWN)), rows),
             "",
-            "* best; +- half of the 95 % interval",
+            "* best; +- half of the 95 % interval, from three seeds on; in brackets the draws of two",
         ]
     for row in scenario["fidelity"] or []:
         lines.append(f"{row['key']}: happened {row['happened']:.4g}, replayed {row['replayed']:.4g}")
@@ -99,8 +99,12 @@ def _cell(metric: Json, at: int) -> str:
     own = metric["variants"][at]
     if not own["seeds"]:
         return ""
+    if own["mean"] is None:
+        return "too few jobs"
     text = _text(metric["kind"], own["mean"])
     spread = f" +-{_text(metric['kind'], own['half_width'])}" if own["half_width"] else ""
+    if len(set(own["draws"])) > 1:
+        spread = f" ({', '.join(_text(metric['kind'], value) for value in own['draws'])})"
     return f"{text}{spread}{'*' if metric['winner'] == at else ''}"
 
 

@@ -136,8 +136,11 @@ class ScenarioProgress(TypedDict):
 class MetricCell(TypedDict):
     """One metric of one variant."""
 
-    mean: Annotated[float | None, "Over the seeds; null until a run has ended."]
-    half_width: Annotated[float | None, "Half the width of the 95 % interval of the mean; 0 with one seed."]
+    mean: Annotated[
+        float | None, "Over the seeds; null until a run has ended, and for a percentile of too few jobs to have one."
+    ]
+    half_width: Annotated[float | None, "Half the width of the 95 % interval of the mean; null below three seeds."]
+    draws: Annotated[list[float], "What each seed gave, where there are two, which have no interval; else empty."]
     seeds: Annotated[int, "How many have ended."]
 
 

@@ -23,7 +23,7 @@ from scheduler.selectors.rows import (
 )
 from scheduler.selectors.times import iso, seconds_between
 from scheduler.selectors.visibility import Actor, is_admin, may_ask_what_if
-from scheduler.simulator.report.summary_text import METRICS, Metric, mean_of
+from scheduler.simulator.report.summary_text import LEAST_SEEDS, METRICS, Metric, mean_of
 from scheduler.simulator.study.variants import variant_from, variant_names
 
 # A worker says every second that it works on a scenario.
@@ -185,14 +185,15 @@ def _metric(metric: Metric, variants: int, summaries: Mapping[int, Mapping[int, 
     key, best = metric.key, metric.best
     cells: list[MetricCell] = []
     for variant in range(variants):
-        values = [
-            float(summary[key]) for summary in summaries.get(variant, {}).values() if summary.get(key) is not None
-        ]
-        found = mean_of(values) if values else None
+        ended = [summary for _, summary in sorted(summaries.get(variant, {}).items()) if summary.get(key) is not None]
+        values = [float(summary[key]) for summary in ended]
+        is_known = bool(ended) and all(metric.is_of(summary["finished"]) for summary in ended)
+        found = mean_of(values) if is_known else None
         cells.append(
             {
                 "mean": None if found is None else found.mean,
-                "half_width": None if found is None else found.half_width,
+                "half_width": found.half_width if found and len(values) >= LEAST_SEEDS else None,
+                "draws": values if found and len(values) == 2 else [],
                 "seeds": len(values),
             }
         )

@@ -8,11 +8,13 @@ import numpy as np
 from frontend.components.charts import Chart, Json, LegendEntry, layout, line, plain, token
 from frontend.components.formats import duration, number, percent, significant
 from frontend.pages.simulation.scales import log_time_axis
-from scheduler.simulator.report.curves import Curve
+from scheduler.core.operations.metrics import has_percentile
+from scheduler.simulator.report.curves import Curve, JobGroup
 from scheduler.simulator.report.figures import Figures
 
 # Shorter waits are drawn as this long: a log scale has no 0.
 _LEAST_WAIT_S = 60.0
+TOO_FEW = "too few jobs"  # for a percentile
 _DASHES = ("dash", "dot", "dashdot", "longdash")
 _SHARES: Json = {"tickvals": [0, 0.25, 0.5, 0.75, 1], "ticktext": ["0 %", "25 %", "50 %", "75 %", "100 %"]}
 _TABLE_RANKS = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
@@ -88,7 +90,9 @@ def rho_chart(results: Sequence[Figures], names: Sequence[str], drawn: Sequence[
     curves = [result.rho for result in results]
     worst = [result.summary["p99_rho"] for result in results]
     best = int(np.argmin(worst))
-    title = f"1 in 100 jobs takes over {significant(worst[best])} times as long as on its own share"
+    rare = has_percentile(min(result.summary["finished"] for result in results), 0.99)
+    said = "1 in 100 jobs takes over" if rare else "The worst-off job takes"
+    title = f"{said} {significant(worst[best])} times as long as on its own share"
     if len(results) > 1:
         title += f" under {names[best]}" + (f", {significant(worst[0])} under {names[0]}" if best else "")
     low, high = _span(curves)
@@ -136,32 +140,35 @@ def wait_chart(results: Sequence[Figures], names: Sequence[str], drawn: Sequence
     for name, one, gangs in zip(names, drawn, found, strict=True):
         waits = {gang.label: gang for gang in gangs}
         known = [label for label in labels if label in waits]
+        told = [label for label in known if has_percentile(waits[label].jobs, 0.9)]
         trace = line(
             name,
-            known,
-            [max(_LEAST_WAIT_S, waits[label].p90_s) for label in known],
+            told,
+            [max(_LEAST_WAIT_S, waits[label].p90_s) for label in told],
             color=one.color,
             width=one.width,
             dash=one.dash,
         )
         trace |= {"mode": "lines+markers", "marker": {"size": 6, "color": token(one.color)}}
-        trace |= {"text": [duration(waits[label].p90_s) for label in known], "hovertemplate": "%{text}"}
+        trace |= {"text": [duration(waits[label].p90_s) for label in told], "hovertemplate": "%{text}"}
         traces.append(trace)
         rows += [
             (
                 f"{name}: {label} {'GPU' if label == '1' else 'GPUs'}",
                 number(waits[label].jobs),
-                duration(waits[label].p50_s),
-                duration(waits[label].p90_s),
+                *waits_said(waits[label]),
             )
             for label in known
         ]
-    longest = max((gang.p90_s for gangs in found for gang in gangs), default=0.0)
-    widest = found[0][-1] if found[0] else None
+    told_of = [[gang for gang in gangs if has_percentile(gang.jobs, 0.9)] for gangs in found]
+    longest = max((gang.p90_s for gangs in told_of for gang in gangs), default=0.0)
+    widest = told_of[0][-1] if told_of[0] else None
     unit = "GPU" if widest and widest.label == "1" else "GPUs"
     title = (
         f"1 in 10 jobs of {widest.label} {unit} waits longer than {duration(widest.p90_s)}"
         if widest
+        else "Too few jobs of each size to say how long 1 in 10 waits"
+        if found[0]
         else "No job finished"
     )
     if widest and longest < _LEAST_WAIT_S:
@@ -177,13 +184,23 @@ def wait_chart(results: Sequence[Figures], names: Sequence[str], drawn: Sequence
             "data": traces,
             "layout": layout(height=238, left=50, x={"type": "category", "categoryarray": labels}, y=y),
         }
-        if labels
+        if any(told_of)
         else None,
+        empty="Too few jobs of each size: a 90th percentile takes ten.",
         legend=legend(names, drawn),
         table_head=("Arm and GPUs", "Jobs", "p50", "p90"),
         table_rows=rows,
         height=238,
     )
+
+
+def waits_said(group: JobGroup) -> tuple[str, str]:
+    """Return the 50th and the 90th percentile of the waits of some jobs, or that these are too few for it."""
+    p50, p90 = (
+        duration(value) if has_percentile(group.jobs, rank) else TOO_FEW
+        for value, rank in ((group.p50_s, 0.5), (group.p90_s, 0.9))
+    )
+    return p50, p90
 
 
 def use_chart(results: Sequence[Figures], names: Sequence[str]) -> Chart:

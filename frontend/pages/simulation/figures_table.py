@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from frontend.components.formats import MINUS, NBSP, digits_of, number, percent
-from frontend.pages.simulation.comparison import Stroke
+from frontend.pages.simulation.comparison import TOO_FEW, Stroke
 from scheduler.simulator.report.figures import Figures
 from scheduler.simulator.report.summary_text import METRICS, Metric, time_unit
 
@@ -59,7 +59,14 @@ def figure_rows(
     for at, (name, result) in enumerate(zip(names, results, strict=True)):
         own: Mapping[str, object] = result.summary
         cells = [
-            _cell(metric, own[metric.key], base[metric.key] if at else None, scales[metric.key]) for metric in _SHOWN
+            _cell(
+                metric,
+                own[metric.key],
+                base[metric.key] if at and metric.is_of(results[0].summary["finished"]) else None,
+                scales[metric.key],
+                finished=result.summary["finished"],
+            )
+            for metric in _SHOWN
         ]
         rows.append(
             FigureRow(
@@ -94,9 +101,11 @@ def _scales(results: Sequence[Figures]) -> dict[str, _Scale]:
     return found
 
 
-def _cell(metric: Metric, value: object, base: object, scale: _Scale) -> FigureCell:
+def _cell(metric: Metric, value: object, base: object, scale: _Scale, *, finished: int) -> FigureCell:
     if not isinstance(value, int | float) or not math.isfinite(value):
         return FigureCell(title=TITLES[metric.key], text="none finished")
+    if not metric.is_of(finished):
+        return FigureCell(title=TITLES[metric.key], text=TOO_FEW)
     change, tone = ("", "")
     if isinstance(base, int | float) and math.isfinite(base):
         change, tone = change_said(float(value), float(base), kind=metric.kind, best=metric.best)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from frontend.components.charts import Chart, chart_said
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import NBSP, digits_of, duration, number, percent
-from frontend.pages.simulation.comparison import Stroke, jct_chart, rho_chart, strokes, use_chart, wait_chart
+from frontend.pages.simulation.comparison import TOO_FEW, Stroke, jct_chart, rho_chart, strokes, use_chart, wait_chart
 from frontend.pages.simulation.figures_table import TITLES, change_said
 from frontend.pages.simulation.queue_waits import queue_waits_chart
 from frontend.pages.simulation.single import arm_charts
@@ -171,14 +171,17 @@ def _cell(metric: MetricRow, title: str, at: int) -> VariantCell:
     own, own_mean, base_mean = metric["variants"][at], metric["variants"][at]["mean"], metric["variants"][0]["mean"]
     wins = metric["winner"] == at
     if own_mean is None:
-        return VariantCell(title=title, text="not made", spread="", change="", tone="", wins=False, sure=None)
+        missing = TOO_FEW if own["seeds"] else "not made"
+        return VariantCell(title=title, text=missing, spread="", change="", tone="", wins=False, sure=None)
     change, tone = "", ""
     if at and base_mean is not None:
         change, tone = change_said(own_mean, base_mean, kind=metric["kind"], best=metric["best"])
     # One precision down a column: that of its largest figure.
     digits = digits_of(max(one["mean"] for one in metric["variants"] if one["mean"] is not None))
-    half_width = own["half_width"] if own["seeds"] > 1 else None
+    half_width = own["half_width"]
     spread = f"\u00b1{NBSP}{_text(metric, half_width, digits)}" if half_width else ""
+    if len(set(own["draws"])) > 1:
+        spread = " and ".join(_text(metric, value, digits) for value in own["draws"])
     return VariantCell(
         title=title,
         text=_text(metric, own_mean, digits),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from frontend.components.formats import duration, percent, significant
+from scheduler.core.operations.metrics import has_percentile
 from scheduler.selectors.rows import MetricRow
 from scheduler.simulator.report.figures import Figures
 
@@ -48,6 +49,8 @@ def _drawback(base: Figures, own: Figures) -> str:
             found.append((ratio, f"1 in 10 {gang.label}-GPU jobs waits {_times(ratio, 'longer', 'as long')}"))
     for key, words in (("p99_jct_s", "the slowest 1 % of jobs take"), ("max_rho", "the worst-off job takes")):
         was, now = float(base.summary[key]), float(own.summary[key])  # type: ignore[literal-required]
+        if key == "p99_jct_s" and not has_percentile(min(base.summary["finished"], own.summary["finished"]), 0.99):
+            continue
         if was > 0:
             found.append((now / was, f"{words} {_times(now / was, 'longer', 'as long')}"))
     ratio, text = max(found, default=(1.0, ""))

@@ -19,6 +19,11 @@ def percentile(ranked: Sequence[float], p: float) -> float:
     return ranked[max(1, math.ceil(p * len(ranked) - 1e-9)) - 1]
 
 
+def has_percentile(count: int, p: float) -> bool:
+    """Return whether ``count`` values have a percentile below their largest: the 99th takes 100 of them."""
+    return count * (1.0 - p) >= 1.0 - 1e-9
+
+
 def jain_index(shares: Sequence[float]) -> float:
     """Return Jain's fairness index of non-negative shares: 1 when all are equal, 1/n when one has everything.
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from scheduler.core.operations.metrics import has_percentile
 from scheduler.simulator.state.outcome import Summary
 from scheduler.simulator.study.arms import short_names
 from scheduler.simulator.study.study import Result
@@ -11,6 +12,9 @@ from scheduler.simulator.study.study import Result
 # Two-sided 95 % quantiles of Student's t for 1, 2, ... degrees of freedom; beyond the last the normal one.
 _T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 _NORMAL95 = 1.96
+# Two draws say nothing of how far draws lie apart but their own difference, of which the interval is six times to each
+# side: wider than the figures. With three it is about as wide as the draws are spread.
+LEAST_SEEDS = 3
 _UNITS_S = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0))
 _BEST = "*"
 
@@ -24,19 +28,25 @@ class Metric:
         title: Over the column.
         kind: ``time`` (seconds there), ``share`` (of 1), ``number`` or ``count``.
         best: ``min`` or ``max``; empty where neither is better.
+        rank: Of a percentile over finished jobs, 0 to 1; 0 for other figures.
     """
 
     key: str
     title: str
     kind: str
     best: str = "min"
+    rank: float = 0.0
+
+    def is_of(self, finished: int) -> bool:
+        """Return whether so many finished jobs have this figure: a percentile takes as many as its rank tells apart."""
+        return not self.rank or has_percentile(finished, self.rank)
 
 
 METRICS = (
     Metric(key="avg_jct_s", title="avg JCT", kind="time"),
-    Metric(key="p50_jct_s", title="p50 JCT", kind="time"),
-    Metric(key="p95_jct_s", title="p95 JCT", kind="time"),
-    Metric(key="p99_jct_s", title="p99 JCT", kind="time"),
+    Metric(key="p50_jct_s", title="p50 JCT", kind="time", rank=0.50),
+    Metric(key="p95_jct_s", title="p95 JCT", kind="time", rank=0.95),
+    Metric(key="p99_jct_s", title="p99 JCT", kind="time", rank=0.99),
     Metric(key="makespan_s", title="makespan", kind="time"),
     Metric(key="avg_queueing_s", title="avg wait", kind="time"),
     Metric(key="avg_gpu_occupancy", title="allocated", kind="share", best="max"),

@@ -28,7 +28,11 @@ def test_generated_workload_is_simulated_for_every_variant_and_seed(worlds: Worl
     metrics = {metric["key"]: metric for metric in scenario_metrics(scenario)}
     assert scenario.state == ScenarioState.COMPLETED, scenario.error
     assert [cell["seeds"] for cell in metrics["avg_jct_s"]["variants"]] == [2, 2]
-    assert (metrics["avg_jct_s"]["variants"][0]["half_width"] or 0.0) > 0
+    first = metrics["avg_jct_s"]["variants"][0]
+    assert first["half_width"] is None
+    assert first["mean"] == pytest.approx(sum(first["draws"]) / 2)
+    assert len(set(first["draws"])) == 2
+    assert [metrics[key]["variants"][0]["mean"] is None for key in ("p50_jct_s", "p99_jct_s")] == [False, True]
     assert scenario_progress(scenario, datetime.now(UTC))["frac"] == 1.0
     assert {frame.group for frame in worlds.frames.sent} == {f"scenario.{scenario.pk}"}
     assert worlds.frames.sent[-1].data["state"] == "completed"

@@ -75,7 +75,9 @@ def test_a_column_of_ratios_has_as_many_digits_as_its_largest_needs() -> None:
 
 def _worst_rho(*values: float) -> list[str]:
     summary: dict[str, Any] = dict.fromkeys(TITLES, 1.0)  # of all figures only the summary is read
-    results: list[Any] = [SimpleNamespace(summary=summary | {"max_rho": rho, "unfinished": 0}) for rho in values]
+    results: list[Any] = [
+        SimpleNamespace(summary=summary | {"max_rho": rho, "finished": 100, "unfinished": 0}) for rho in values
+    ]
     names = [f"arm {at}" for at in range(len(values))]
     rows = figure_rows(results, names, strokes(len(values), chosen=0), chosen=0)
     return [next(cell.text for cell in row.cells if cell.title == TITLES["max_rho"]) for row in rows]

@@ -6,9 +6,19 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from frontend.components.devices import GPUS
+from frontend.pages.simulation.comparison import TOO_FEW, rho_chart, strokes, wait_chart
+from frontend.pages.simulation.figures_table import figure_rows
+from frontend.pages.simulation.queue_waits import queue_waits_chart
+from frontend.pages.whatif.results import shown
 from frontend.pages.whatif.title import title_of
 from frontend.pages.whatif.words import fidelity_view, start_words
-from scheduler.selectors.rows import FidelityRow
+from scheduler.selectors.rows import FidelityRow, MetricCell, MetricRow
+from scheduler.simulator.replay.summary import summarize
+from scheduler.simulator.report.curves import curve, waits_by_gang, waits_by_queue
+from scheduler.simulator.report.figures import Figures
+from scheduler.simulator.report.summary_text import METRICS
+from tests.support.simulator.outcomes import outcome_of, records_of
 
 
 def row(key: str, happened: float, replayed: float) -> FidelityRow:
@@ -59,3 +69,48 @@ def test_variant_under_which_no_job_ends_is_named() -> None:
 
     assert title_of(means, figures, ["las", "fifo"], 1) == "No job ends under las or fifo"
     assert title_of(means, figures, ["las"], 0) == "No job ends under las"
+
+
+def figures_of_jobs(count: int) -> Figures:
+    """Return the figures of a replay of so many jobs of one GPU, which wait 100 s, 200 s and so on."""
+    waits_s = [100.0 * (row + 1) for row in range(count)]
+    records = records_of(num_gpus=[1] * count, queueing_s=waits_s, end_s=[wait_s + 10.0 for wait_s in waits_s])
+    outcome = outcome_of(records, num_gpus=4)
+    return Figures(
+        summary=summarize(outcome), jct=curve(records.jct_s), rho=curve(records.rho), gangs=waits_by_gang(records),
+        course=None, room_share=0.0, gantt=None, bar_names=(), bar_queues=(), bar_gpus=(),
+        queue_names=("a", "b"), server_gpus=(4,), queue_waits=waits_by_queue(records, ("a", "b")),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("count", "p50", "p90", "p99"), [(1, 0, 0, 0), (5, 1, 0, 0), (10, 1, 1, 0), (100, 1, 1, 1)])
+def test_no_percentile_is_told_that_so_few_jobs_cannot_have(count: int, p50: int, p90: int, p99: int) -> None:
+    """It would be the figure of the slowest job: the table and both charts of waits say that they are too few."""
+    figures, drawn = figures_of_jobs(count), strokes(1, 0)
+    cells = {cell.title: cell.text for cell in figure_rows([figures], ["live"], drawn, chosen=0)[0].cells}
+    waits = [wait_chart([figures], ["live"], drawn), queue_waits_chart([figures], ["live"], drawn)]
+
+    assert [cells[title] != TOO_FEW for title in ("p50 JCT", "p99 JCT")] == [bool(p50), bool(p99)]
+    for chart in filter(None, waits):
+        assert [text != TOO_FEW for text in chart.table_rows[0][-2:]] == [bool(p50), bool(p90)]
+        assert ("Too few jobs" in chart.title, chart.figure is None) == (not p90, not p90)
+    assert rho_chart([figures], ["live"], drawn).title.startswith("1 in 100 jobs" if p99 else "The worst-off job")
+
+
+def test_two_draws_have_no_interval_and_stand_beside_their_mean() -> None:
+    """An interval of two is wider than the figures; a percentile that the jobs of a seed cannot have has no mean."""
+    drawn: MetricCell = {"mean": 1_290.0, "half_width": None, "draws": [720.0, 1_860.0], "seeds": 2}
+    unknown: MetricCell = {"mean": None, "half_width": None, "draws": [], "seeds": 2}
+    metrics: list[MetricRow] = [
+        {"key": metric.key, "kind": metric.kind, "best": metric.best, "winner": None, "sure": None,
+         "variants": [unknown if metric.rank == 0.99 else drawn]}
+        for metric in METRICS
+    ]  # fmt: skip
+    scenario = cast(Any, SimpleNamespace(seeds=[1, 2]))
+    cells = {
+        cell.title: cell for cell in shown(scenario, [figures_of_jobs(5)], metrics, ["live"], device=GPUS).rows[0].cells
+    }
+
+    assert cells["Mean JCT"].text.replace("\u00a0", " ") == "22 min"
+    assert cells["Mean JCT"].spread.replace("\u00a0", " ") == "12 min and 31 min"
+    assert (cells["p99 JCT"].text, cells["p99 JCT"].spread) == (TOO_FEW, "")
