@@ -84,10 +84,10 @@ def test_no_page_calls_a_cpu_slot_a_gpu(world: World, role: str) -> None:
 def test_no_job_is_refused_or_foretold_with_gpus(world: World, fields: dict[str, str]) -> None:
     """Errors of the spec, what a pasted script lacks, and the card of the preview."""
     client = world.client("member")
-    page = Page(html_of(client.post("/jobs/new", {**JOB, **fields})))
+    html = html_of(client.post("/jobs/new", {**JOB, **fields}))
 
-    assert gpus_said(html_of(client.post("/jobs/new", {**JOB, **fields}))) == []
-    assert "CPU slot" in page.text.replace("\u00a0", " ")
+    assert gpus_said(html) == []
+    assert "CPU slot" in Page(html).text.replace("\u00a0", " ")
 
 
 def test_reasons_that_people_typed_stay_as_they_are(world: World) -> None:
