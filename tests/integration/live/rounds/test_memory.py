@@ -64,7 +64,6 @@ def test_jobs_that_ended_leave_nothing_in_memory(world: World, watched: set[str]
     _live(world, agent, said)
     before = _sizes(world)
     _live(world, agent, said)
-    _live(world, agent, said)
     after = _sizes(world)
 
     assert {path: (before.get(path, 0), size) for path, size in after.items() if size > before.get(path, 0)} == {}
