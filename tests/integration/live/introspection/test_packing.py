@@ -134,7 +134,7 @@ def test_pair_that_was_kept_takes_its_turn_as_one(packing: World) -> None:
     """Beside a third job: rounds between the two on their way off do not tear them apart."""
     packing.server("alpha", slots=1)
     first, second, _ = packing.submit(), packing.submit(), packing.submit()
-    play_busily(packing, 240, together=1.5)
+    play_busily(packing, 120, together=1.5)
     told = [*verdicts(first), *verdicts(second)]
 
     assert "pack_kept" in told
