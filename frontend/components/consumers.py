@@ -58,6 +58,12 @@ def _listener(session_key: str | None, groups: Sequence[str]) -> int | None:
     return user.pk if may else None
 
 
+def until_check_s(session_key: str | None, *, now_s: float, every_s: float) -> float:
+    """Return the seconds until rights are looked at: all sockets of a session at once, which share one look."""
+    phase_s = hash(session_key) % 1_000 / 1_000 * every_s
+    return every_s - (now_s + phase_s) % every_s
+
+
 _in_thread = database_sync_to_async
 
 
@@ -116,7 +122,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         renewed_s = loop.time()
         try:
             while True:
-                await asyncio.sleep(self.recheck_s)
+                await asyncio.sleep(until_check_s(self.session_key, now_s=loop.time(), every_s=self.recheck_s))
                 if code := await self._refused(desk.ask(self.session_key, tuple(self.joined))):
                     break
                 if loop.time() - renewed_s >= RENEWED_EVERY_S:
@@ -142,7 +148,14 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Take nothing: the page only listens."""
 
-    async def live_frame(self, message: dict[str, str]) -> None:  # ``scheduler.broker.frame_message``
+    async def dispatch(self, message: dict[str, Any]) -> None:
+        """Hand frames on at once: before each message channels closes old database connections, in a thread."""
+        if message["type"] == "live.frame":  # ``scheduler.broker.frame_message``
+            await self.live_frame(message)
+        else:
+            await super().dispatch(message)
+
+    async def live_frame(self, message: dict[str, str]) -> None:
         """Forward one frame."""
         if self.is_open:
             await self.send(text_data=message["text"])

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import channels.consumer
 import pytest
 import pytest_asyncio
 from asgiref.sync import sync_to_async
@@ -18,7 +19,7 @@ from django.db import DatabaseError
 from django.test import Client
 
 from frontend.components import consumers
-from frontend.components.consumers import LiveConsumer
+from frontend.components.consumers import LiveConsumer, until_check_s
 from scheduler import notify
 from scheduler.broker import frame_message
 from scheduler.models import Membership, Queue
@@ -202,6 +203,30 @@ async def test_rights_that_cannot_be_checked_close_the_socket(
     await get_channel_layer().group_send("cluster", frame_message("cluster", {}))
 
     assert await communicator.silent()
+
+
+async def test_sockets_of_a_session_look_at_their_rights_at_once() -> None:
+    """Whenever each was opened; none waits for longer than one period."""
+    for key in ("one", "two", None):
+        moments = [now_s + until_check_s(key, now_s=now_s, every_s=5.0) for now_s in (100.2, 100.9, 102.5, 104.8)]
+        assert all(min(abs((moment - moments[0]) % 5.0), abs((moments[0] - moment) % 5.0)) < 1e-6 for moment in moments)
+        assert all(0 < until_check_s(key, now_s=now_s / 7, every_s=5.0) <= 5.0 for now_s in range(100))
+
+
+async def test_a_frame_waits_for_no_thread(people: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Channels looks for old database connections before each message: a thousand pages would wait in line for that."""
+    communicator = await sync_to_async(socket)("cluster", people["member"])
+    await communicator.open()
+    looked: list[str] = []
+
+    async def look() -> None:
+        looked.append("at connections")
+
+    monkeypatch.setattr(channels.consumer, "aclose_old_connections", look)
+    await get_channel_layer().group_send("cluster", frame_message("cluster", {}))
+
+    assert (await communicator.next())["type"] == "websocket.send"
+    assert looked == []
 
 
 async def test_rights_that_cannot_be_checked_open_no_socket(
