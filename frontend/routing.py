@@ -2,6 +2,6 @@
 
 from django.urls import path
 
-from frontend.components.consumers import LiveConsumer
+from frontend.components.live.consumer import LiveConsumer
 
 websocket_urlpatterns = [path("ws/live", LiveConsumer.as_asgi())]

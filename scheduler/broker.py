@@ -269,9 +269,15 @@ class RedisTransport:
         return touched
 
 
-def frame_message(kind: str, data: Mapping[str, Any]) -> dict[str, str]:  # JSON data of a page
+FRAME = "live.frame"
+# Kinds of frames that tell all of what their group is about: a newer one makes an older one needless.
+WHOLE = frozenset({"cluster", "queue", "job"})
+
+
+def frame_message(group: str, kind: str, data: Mapping[str, Any]) -> dict[str, str]:  # JSON data of a page
     """Return what the channel layer carries: the frame as the browser gets it, written once for all who listen."""
-    return {"type": "live.frame", "text": json.dumps({"kind": kind, "data": dict(data)})}
+    replaces = group if kind in WHOLE else ""
+    return {"type": FRAME, "text": json.dumps({"kind": kind, "data": dict(data)}), "replaces": replaces}
 
 
 class ChannelFrames:
@@ -296,7 +302,7 @@ class ChannelFrames:
         layer = get_channel_layer()
         if layer is None:
             return
-        sending = layer.group_send(group, frame_message(kind, data))
+        sending = layer.group_send(group, frame_message(group, kind, data))
         future = asyncio.run_coroutine_threadsafe(sending, self._running_loop())
         try:
             future.result(timeout=2.0)

@@ -162,7 +162,7 @@ async def test_frame_reaches_the_sockets_of_both_workers(product: Product) -> No
     for _ in pages:
         await asyncio.wait_for(connected.acquire(), 300)
     layer = RedisPubSubChannelLayer(hosts=[product.broker])
-    await layer.group_send("cluster", frame_message("cluster", {"round": 7}))
+    await layer.group_send("cluster", frame_message("cluster", "cluster", {"round": 7}))
     frames = await asyncio.gather(*pages)
     await layer.flush()
 

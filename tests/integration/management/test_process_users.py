@@ -150,7 +150,7 @@ def test_messages_go_their_way_with_these_users(broker: Broker, became: Any) -> 
     assert transport.take_touched() == ["jobs"]
     assert (broker.admin.llen("scheduler"), broker.admin.llen(f"server.{SERVER}")) == (1, 1)
     for sender in ("scheduler", "simulations"):
-        assert asyncio.run(_frame_of(sender, became)) == frame_message("told", {"by": sender})
+        assert asyncio.run(_frame_of(sender, became)) == frame_message("cluster", "told", {"by": sender})
     assert broker.admin.acl_log() == []
 
 

@@ -18,8 +18,8 @@ from django.core.cache import cache
 from django.db import DatabaseError
 from django.test import Client
 
-from frontend.components import consumers
-from frontend.components.consumers import LiveConsumer, until_check_s
+from frontend.components.live import consumer
+from frontend.components.live.consumer import LiveConsumer, until_check_s
 from scheduler import notify
 from scheduler.broker import frame_message
 from scheduler.models import Membership, Queue
@@ -147,8 +147,8 @@ async def test_frames_of_a_group_reach_the_page(people: dict[str, Any]) -> None:
     communicator = await sync_to_async(socket)(f"cluster,queue.{queue.pk}", people["member"])
     connected = await communicator.open()
     layer = get_channel_layer()
-    await layer.group_send("queue.999", frame_message("jobs", {"jobs": [1]}))
-    await layer.group_send(f"queue.{queue.pk}", frame_message("queue", {"held_gpus": 3}))
+    await layer.group_send("queue.999", frame_message("queue.999", "jobs", {"jobs": [1]}))
+    await layer.group_send(f"queue.{queue.pk}", frame_message(f"queue.{queue.pk}", "queue", {"held_gpus": 3}))
 
     assert connected
     assert await communicator.frame() == {"kind": "queue", "data": {"held_gpus": 3}}
@@ -196,11 +196,11 @@ async def test_rights_that_cannot_be_checked_close_the_socket(
     def fails(*_: object) -> bool:
         raise DatabaseError("the connection is lost")
 
-    monkeypatch.setattr(consumers, "groups_allowed", fails)
+    monkeypatch.setattr(consumer, "groups_allowed", fails)
 
     assert await communicator.next() == {"type": "websocket.close", "code": 4503}
 
-    await get_channel_layer().group_send("cluster", frame_message("cluster", {}))
+    await get_channel_layer().group_send("cluster", frame_message("cluster", "cluster", {}))
 
     assert await communicator.silent()
 
@@ -223,7 +223,7 @@ async def test_a_frame_waits_for_no_thread(people: dict[str, Any], monkeypatch: 
         looked.append("at connections")
 
     monkeypatch.setattr(channels.consumer, "aclose_old_connections", look)
-    await get_channel_layer().group_send("cluster", frame_message("cluster", {}))
+    await get_channel_layer().group_send("cluster", frame_message("cluster", "cluster", {}))
 
     assert (await communicator.next())["type"] == "websocket.send"
     assert looked == []
@@ -237,7 +237,7 @@ async def test_rights_that_cannot_be_checked_open_no_socket(
     def fails(*_: object) -> bool:
         raise ValueError("a defect")
 
-    monkeypatch.setattr(consumers, "groups_allowed", fails)
+    monkeypatch.setattr(consumer, "groups_allowed", fails)
     communicator = await sync_to_async(socket)("cluster", people["member"])
 
     assert await refused(communicator)
@@ -249,7 +249,7 @@ async def test_check_that_hangs_closes_the_socket(people: dict[str, Any], monkey
     await communicator.open()
     answers = threading.Event()
     monkeypatch.setattr(LiveConsumer, "check_within_s", 0.05)
-    monkeypatch.setattr(consumers, "groups_allowed", lambda *_: answers.wait(300))
+    monkeypatch.setattr(consumer, "groups_allowed", lambda *_: answers.wait(300))
 
     closed = await communicator.next()
     answers.set()
@@ -259,7 +259,7 @@ async def test_check_that_hangs_closes_the_socket(people: dict[str, Any], monkey
 
 async def test_sockets_of_one_user_are_counted(people: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """One too many is told what to do; others have their own, and a closed page makes room."""
-    monkeypatch.setattr(consumers, "MOST_SOCKETS", 2)
+    monkeypatch.setattr(consumer, "MOST_SOCKETS", 2)
     open_ones = [await sync_to_async(socket)("cluster", people["member"]) for _ in range(2)]
     assert [await one.open() for one in open_ones] == [True, True]
     third = await sync_to_async(socket)("cluster", people["member"])

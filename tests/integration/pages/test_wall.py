@@ -10,7 +10,7 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from frontend.components.consumers import _listener
+from frontend.components.live.consumer import _listener
 from scheduler.core.model.errors import NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason

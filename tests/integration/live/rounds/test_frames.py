@@ -203,7 +203,7 @@ async def test_frames_reach_the_channel_layer() -> None:
     await asyncio.to_thread(ChannelFrames().send, "cluster", "cluster", {"num_gpus": 4})
     message = await asyncio.wait_for(layer.receive("page"), timeout=300)
 
-    assert message == frame_message("cluster", {"num_gpus": 4})
+    assert message == frame_message("cluster", "cluster", {"num_gpus": 4})
 
 
 def test_samples_are_written_in_batches(world: World) -> None:

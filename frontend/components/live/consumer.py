@@ -20,7 +20,9 @@ from django.conf import settings
 from django.contrib.auth import get_user
 from django.contrib.auth.models import AnonymousUser, User
 
-from frontend.components.live_rights import desk_of_loop
+from frontend.components.live.outbox import Outbox
+from frontend.components.live.rights import desk_of_loop
+from scheduler.broker import FRAME
 from scheduler.selectors.visibility import groups_allowed
 from scheduler.services.accounts.walls import wall_link_of_session
 from scheduler.services.open_connections import RENEWED_EVERY_S, ConnectionSlot
@@ -78,6 +80,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         self.watch: asyncio.Task[None] | None = None
         self.slot: ConnectionSlot | None = None
         self.is_open = False
+        self.outbox = Outbox(self._send_frame)
         groups = _groups(self.scope["query_string"])
         session = self.scope.get("session")
         self.session_key = getattr(session, "session_key", None)
@@ -133,9 +136,12 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
             code = CLOSE_UNCHECKED
         log.info("live_rights_lost", extra={"groups": len(self.joined), "code": code})
         self.is_open = False
+        self.outbox.close()
         await self.close(code=code)
 
     async def disconnect(self, code: int) -> None:
+        self.is_open = False
+        self.outbox.close()
         if self.watch is not None and self.watch is not asyncio.current_task():
             self.watch.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -149,13 +155,12 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         """Take nothing: the page only listens."""
 
     async def dispatch(self, message: dict[str, Any]) -> None:
-        """Hand frames on at once: before each message channels closes old database connections, in a thread."""
-        if message["type"] == "live.frame":  # ``scheduler.broker.frame_message``
-            await self.live_frame(message)
-        else:
+        """Take in frames at once: before each other message channels closes old database connections, in a thread."""
+        if message["type"] != FRAME:
             await super().dispatch(message)
+        elif self.is_open:
+            self.outbox.put(message["text"], replaces=message.get("replaces", ""))
 
-    async def live_frame(self, message: dict[str, str]) -> None:
-        """Forward one frame."""
+    async def _send_frame(self, text: str) -> None:
         if self.is_open:
-            await self.send(text_data=message["text"])
+            await self.send(text_data=text)
