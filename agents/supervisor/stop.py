@@ -110,7 +110,7 @@ def saved(attempt_id: str, files: Files, attempts_dir: Path) -> dict[str, object
     """Return what an attempt that was stopped has kept, for ``clusterweb.stack``."""
     state = SupervisorState.parse(files.read(attempt_id, STATE_FILE))
     if state is None:
-        return {"attempt": attempt_id, "reads_requests": False, "step": None, "run_s": 0.0, "checkpoint": None}
+        return {"attempt": attempt_id, "first_step": None, "step": None, "run_s": 0.0, "checkpoint": None}
     said, checkpoint = state.report, None
     if said.checkpoint_name:
         path = attempts_dir / attempt_id / CHECKPOINT_DIR / said.checkpoint_name
@@ -119,7 +119,7 @@ def saved(attempt_id: str, files: Files, attempts_dir: Path) -> dict[str, object
             checkpoint = {"step": said.checkpoint_step, "age_s": age_s}
     return {
         "attempt": attempt_id,
-        "reads_requests": said.first_step is not None,
+        "first_step": said.first_step,
         "step": said.step,
         "run_s": said.run_s,
         "checkpoint": checkpoint,

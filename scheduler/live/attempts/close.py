@@ -19,6 +19,7 @@ from scheduler.live.attempts.retry import AttemptEnd, RetryDecision, decide_retr
 from scheduler.models import Attempt, Job, Lease, LeaseGpu
 from scheduler.models.job import AttemptKind, AttemptState
 from scheduler.notify import request_round, touch_cluster
+from scheduler.selectors.jobs.kept import lost_s
 from scheduler.selectors.times import seconds_between
 from scheduler.services.jobs.profiles import profile_refine
 from scheduler.services.jobs.state import job_transition
@@ -153,11 +154,7 @@ def _lost_s(attempt: Attempt, *, cause: EndCause, at: datetime) -> float | None:
     """Return the run time that is lost, seconds; None when the job does not run again."""
     if cause in (EndCause.COMPLETED, EndCause.CANCELLED) or attempt.started_at is None:
         return None
-    job = attempt.job
-    own = job.checkpoint_attempt_id == attempt.id and job.checkpoint_at is not None
-    if own and job.checkpoint_step is not None and attempt.last_step == job.checkpoint_step:
-        return 0.0
-    return seconds_between(job.checkpoint_at if own and job.checkpoint_at else attempt.started_at, at)
+    return lost_s(attempt.job, attempt, at)
 
 
 def _close_rows(attempt: Attempt, *, end: AttemptEnd, at: datetime, lost_s: float | None) -> None:

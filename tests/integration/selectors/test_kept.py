@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.operations.kept import Kept
 from scheduler.live.rounds.job_table import held_leases, job_table
 from scheduler.models import Attempt, Job
@@ -60,6 +60,7 @@ def test_job_that_tells_of_no_checkpoint_is_marked_and_all_its_work_is_at_stake(
 def test_job_that_uses_the_runtime_is_not_marked() -> None:
     """It is asked for a checkpoint before it is stopped."""
     job, attempt = running(first_step=0)
+    attempt.last_step = 20
 
     assert job_kept(job, attempt, after(140)) == Kept(keeps_work="checkpoints", at_stake_s=40.0)
 
@@ -80,6 +81,41 @@ def test_checkpoint_keeps_the_work_before_it() -> None:
     assert earlier.at_stake_s == 240.0
 
 
+def test_attempt_that_trained_no_step_loses_nothing() -> None:
+    """It has only its start-up behind it: it tells of no step yet, or only of the one from which it goes on."""
+    job, attempt = running(first_step=0)
+    attempt.last_step = 0
+    begun = job_kept(job, attempt, after(131))
+    attempt.first_step = attempt.last_step = None
+    silent = job_kept(job, attempt, after(131))
+    job.step = 280
+    resumed = job_kept(job, attempt, after(131))
+    attempt.first_step, attempt.last_step = 280, 281
+    trained = job_kept(job, attempt, after(131))
+
+    assert (begun.at_stake_s, begun.sentence) == (0.0, "It has written no checkpoint; no work is lost.")
+    assert silent.at_stake_s == 31.0  # it may be a script that tells of no steps
+    assert resumed.at_stake_s == 0.0
+    assert trained.at_stake_s == 31.0
+
+
+def test_job_that_waits_does_not_tell_an_earlier_loss_again() -> None:
+    """What its attempt lost was told at its end: neither while it waits nor by the cancel of a waiting job."""
+    job, attempt = running(first_step=0)
+    attempt.last_step = 300
+    saves(job, attempt, step=280, at=after(328))
+    attempt.ended_at, attempt.end_cause = after(340), EndCause.PREEMPTED
+    job.state = JobState.QUEUED
+    waiting = job_kept(job, attempt, after(900)).sentence
+    job.state, job.end_cause = JobState.CANCELLED, EndCause.CANCELLED
+    cancelled = job_kept(job, attempt, after(900)).sentence
+    attempt.end_cause = EndCause.CANCELLED
+    own = job_kept(job, attempt, after(900)).sentence
+
+    assert waiting == cancelled == "Step 280 is kept."
+    assert own == "Step 280 is kept (checkpoint 10 min ago); 12 s of work since is lost."
+
+
 def test_completed_job_has_lost_nothing() -> None:
     """Whether it wrote checkpoints or not."""
     job = job_make(state=JobState.COMPLETED)
@@ -95,14 +131,15 @@ def test_completed_job_has_lost_nothing() -> None:
             {"checkpoint": {"step": 280, "age_s": 12.0}, "step": 300},
             "Step 280 is kept (checkpoint 12 s ago); 12 s of work since is lost.",
         ),
-        ({"reads_requests": True}, "It has written no checkpoint: 4 min of work is lost."),
+        ({"first_step": 0, "step": 9}, "It has written no checkpoint: 4 min of work is lost."),
+        ({"first_step": 280, "step": 280}, "It has written no checkpoint; no work is lost."),
         ({}, "It has told of no checkpoint: 4 min of work is lost, but for what it saved itself."),
     ],
 )
 def test_product_that_is_stopped_says_what_each_job_kept(said: dict[str, object], sentence: str) -> None:
     """Its agent alone knows, as no report of it is applied any more."""
     job, attempt = running()
-    whole = {"attempt": attempt.pk, "reads_requests": False, "step": None, "run_s": 240.0, "checkpoint": None, **said}
+    whole = {"attempt": attempt.pk, "first_step": None, "step": None, "run_s": 240.0, "checkpoint": None, **said}
     told = kept_by_agent(whole, after(340))
 
     assert told is not None
