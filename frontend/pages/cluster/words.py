@@ -152,11 +152,11 @@ def start_table(servers: list[ServerRow], device: DeviceWord) -> tuple[str, list
 
 def drain_effect(server: ServerDetailRow) -> str:
     """Return what draining a server does, in numbers, and whether any job can start afterwards."""
-    last = server["state"] == "up" and not server["other_servers_up"]
-    return _drained(server) + (f" {LAST_UP}" if last else "")
+    is_last = server["state"] == "up" and not server["other_servers_up"]
+    return _drained(server, is_last=is_last) + (f" {LAST_UP}" if is_last else "")
 
 
-def _drained(server: ServerDetailRow) -> str:
+def _drained(server: ServerDetailRow, *, is_last: bool) -> str:
     held = [gpu for gpu in server["gpus"] if gpu["allocated"]]
     jobs = {gpu["job"]["number"] for gpu in held if gpu["job"]}
     others = any(gpu["job"] is None for gpu in held)
@@ -164,10 +164,12 @@ def _drained(server: ServerDetailRow) -> str:
     if not held:
         return f"Nothing runs on it. {device.counted(len(server['gpus']))} are offered no more."
     moving = counted(len(jobs), "job") + (" and jobs of other queues" if others else "")
-    verb = "moves" if len(jobs) == 1 and not others else "move"
+    is_one = len(jobs) == 1 and not others
+    verb = ("leaves" if is_one else "leave") if is_last else "moves" if is_one else "move"
+    after = "waits" if is_last else "resumes where there is room"
     return (
-        f"{moving} {verb}, {device.counted(len(held))}. Each is asked to save and "
-        "resumes where there is room; one that told of no checkpoint counts all its work as lost."
+        f"{moving} {verb}, {device.counted(len(held))}. Each is asked to save and {after}; "
+        "one that told of no checkpoint counts all its work as lost."
     )
 
 

@@ -160,6 +160,15 @@ def test_drain_says_when_no_other_server_takes_jobs(
     assert [LAST_UP in html for html in pages] == [is_last, is_last]
 
 
+def test_jobs_of_the_last_server_wait_and_move_nowhere(world: World) -> None:
+    """Its drain tells of no room elsewhere."""
+    Server.objects.filter(name="server-2").update(state=ServerState.LOST)
+    html = world.client("admin").get(f"/cluster/{world.server.pk}/drain").content.decode()
+
+    assert "Each is asked to save and waits;" in html
+    assert "where there is room" not in html
+
+
 def test_claimed_size_stands_on_every_page_of_an_admin_who_confirms_it(world: World) -> None:
     """The two sizes beside each other, and one button; nobody else is asked."""
     client = world.client("admin")
