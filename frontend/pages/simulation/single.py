@@ -69,6 +69,7 @@ def _waiting(over_time: Course, prefix: str) -> Chart:
         if most >= 1
         else "Hardly any job waits"
     )
+    y = count_axis(max(most, float(over_time.running.max())))
     x = _hours(over_time)
     traces = [
         line("running", x, _rounded(over_time.running), color="info", shape="hv"),
@@ -81,7 +82,7 @@ def _waiting(over_time: Course, prefix: str) -> Chart:
             sub="Jobs, by time since the begin",
             figure={
                 "data": traces,
-                "layout": layout(left=44, x=_x(over_time), y={"rangemode": "tozero", "tickformat": ",d"}),
+                "layout": layout(left=44, x=_x(over_time), y=y),
             },
             legend=(
                 _swatch("running", "info", "line"),
