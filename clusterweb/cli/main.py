@@ -252,12 +252,12 @@ def _add_job_verbs(verbs: "argparse._SubParsersAction[Parser]", shared: Parser) 
     remove.add_argument("--yes", action="store_true", help="do not ask")
     remove.set_defaults(run=files.remove)
 
-    for name, action, text in (
-        ("cancel", "cancel", "end jobs for good"),
-        ("pause", "suspend", "stop jobs so that they can go on later"),
-        ("resume", "resume", "let paused jobs go on"),
-        ("undo", "restore", "take back the cancel of jobs that waited, within 10 minutes"),
+    for names, action, text in (
+        (["cancel"], "cancel", "end jobs for good"),
+        (["suspend", "pause"], "suspend", "stop jobs so that they can go on later"),
+        (["resume"], "resume", "let suspended jobs go on"),
+        (["undo"], "restore", "take back the cancel of jobs that waited, within 10 minutes"),
     ):
-        verb = verbs.add_parser(name, parents=[shared], help=text)
+        verb = verbs.add_parser(names[0], aliases=names[1:], parents=[shared], help=text)
         verb.add_argument("job", nargs="+", help=JOB_HELP)
         verb.set_defaults(run=jobs.act, action=action)

@@ -190,16 +190,16 @@ class JobCancel(_JobAction):
 
 
 class JobSuspend(_JobAction):
-    """Pause a job."""
+    """Suspend a job."""
 
     @extend_schema(operation_id="job_suspend", summary="Suspend a job", request=None, responses={200: JobDocument})
     def post(self, request: Request, job: str) -> Response:
-        """Pause a job until it is resumed; a running one checkpoints and gives its GPUs back."""
+        """Suspend a job until it is resumed; a running one checkpoints and gives its GPUs back."""
         return self.act(request, job, job_suspend)
 
 
 class JobResume(_JobAction):
-    """Continue a paused job."""
+    """Continue a suspended job."""
 
     @extend_schema(operation_id="job_resume", summary="Resume a job", request=None, responses={200: JobDocument})
     def post(self, request: Request, job: str) -> Response:

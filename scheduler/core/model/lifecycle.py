@@ -17,8 +17,8 @@ class JobState(StrEnum):
     RUNNING = "running"  # its process is seen by the agent
     PARKED = "parked"  # its process waits for its turn, off its GPUs; keeps memory on its server; carries a wait reason
     PREEMPTING = "preempting"  # asked to checkpoint and end; keeps its leases until it has ended
-    SUSPENDING = "suspending"  # its owner asked to pause; like preempting, but goes to suspended
-    SUSPENDED = "suspended"  # paused by a user: no lease, not planned until resumed
+    SUSPENDING = "suspending"  # its owner asked for it; like preempting, but goes to suspended
+    SUSPENDED = "suspended"  # stopped by a user: no lease, not planned until resumed
     COMPLETED = "completed"  # its command ended with exit code 0
     FAILED = "failed"  # ended for a cause that is not retried, or retries are used up
     CANCELLED = "cancelled"  # ended because a user asked for it

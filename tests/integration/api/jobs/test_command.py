@@ -89,7 +89,7 @@ def test_list_walks_over_pages_and_filters(shop: World, capsys: pytest.CaptureFi
 
 
 def test_job_verbs(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
-    """get, explain, pause, resume, cancel and logs work by number; one bad name does not stop the others."""
+    """get, explain, suspend (or pause), resume, cancel, logs work by number; one bad name does not stop others."""
     main(["submit", "job.yaml"])
     number = capsys.readouterr().out.split()[0]
 
@@ -101,9 +101,11 @@ def test_job_verbs(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert "CPU slots in the cluster: " in said
     assert main(["logs", number]) == 0
     assert "has not started" in capsys.readouterr().err
-    assert main(["pause", number]) == 0
-    assert capsys.readouterr().out == f"{number}  suspended\n"
-    assert main(["resume", number]) == 0
+    for verb in ("suspend", "pause"):
+        assert main([verb, number]) == 0
+        assert capsys.readouterr().out == f"{number}  suspended\n"
+        assert main(["resume", number]) == 0
+        capsys.readouterr()
     assert main(["cancel", "J-999999", number]) == 1
     captured = capsys.readouterr()
     assert "J-999999" in captured.err
@@ -340,6 +342,18 @@ def test_top_says_which_servers_are_simulated(shop: World, capsys: pytest.Captur
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.startswith("gpu-")}
     assert "up, as simulated" in lines["gpu-none"]
     assert "simulated" not in lines["gpu-real"]
+
+
+def test_top_and_the_pages_count_drained_devices_alike(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are named, and are none of those of which some are held."""
+    server_make("gpu-drained", gpus=4, state=ServerState.DRAINING)
+    assert main(["top"]) == 0
+    line = capsys.readouterr().out.splitlines()[0]
+    held, usable = re.match(r"(\d+) of (\d+) ", line).groups()  # type: ignore[union-attr]  # it fails here else
+
+    assert ", 4 drained, " in line
+    for path in ("/", "/cluster"):
+        assert f"{held} of {usable} " in shop.client("admin").get(path).content.decode().replace("\u00a0", " ")
 
 
 def test_top_calls_the_devices_what_pages_call_them(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
