@@ -17,9 +17,11 @@ def top(given: Namespace) -> int:
     now = Client().get("overview")["cluster"]
     devices = devices_named(server["device_kind"] for server in now["servers"])
     lines = [
-        f"{now['allocated_gpus']} of {now['num_gpus']} {devices} held, {now['busy_gpus']} busy, "
+        f"{now['allocated_gpus']} of {now['usable_gpus']} {devices} held, {now['busy_gpus']} busy, "
         + (f"{now['unknown_gpus']} not known, " if now["unknown_gpus"] else "")
-        + f"{now['free_gpus']} free, {now['broken_gpus']} broken",
+        + f"{now['free_gpus']} free, "
+        + (f"{now['drained_gpus']} drained, " if now["drained_gpus"] else "")
+        + f"{now['broken_gpus']} broken",
         f"{counted(now['running_jobs'], 'job')} running, {now['waiting_jobs']} waiting",
         f"{now['policy']}, {now['locality']}, {now['mechanism']}; round {now['round']}, "
         f"{since(now['round_finished_at'])} ago" + ("; paused" if now["paused"] else ""),

@@ -89,9 +89,8 @@ def finding(servers: list[ServerRow]) -> tuple[str, str]:
     """Return the title of the cluster page: what is allocated, and how much of it sits idle."""
     device = device_word(server["device_kind"] for server in servers)
     gpus = [gpu for server in servers for gpu in server["gpus"]]
-    offered = [gpu for server in servers if server["state"] == "up" for gpu in server["gpus"]]
     allocated = sum(gpu["allocated"] for gpu in gpus)
-    usable = sum(gpu["allocated"] for gpu in gpus if gpu not in offered) + sum(gpu["healthy"] for gpu in offered)
+    usable = allocated + sum(count for _, count in free_by_server(servers))  # as the frame's ``usable_gpus``
     idle, unknown = sum(map(is_idle, gpus)), sum(map(is_unknown, gpus))
     if not gpus:
         return "No server has reported yet", ""

@@ -29,7 +29,7 @@ class StatTile(TypedDict):
 
 def finding(frame: ClusterFrame, device: DeviceWord) -> tuple[str, str]:
     """Return the title of the page: what is allocated, and how many jobs wait."""
-    usable = frame["allocated_gpus"] + frame["free_gpus"]
+    usable = frame["usable_gpus"]
     if not frame["num_gpus"]:
         return "No server has reported yet", ""
     waiting = frame["waiting_jobs"]
@@ -81,7 +81,7 @@ def tiles(
 ) -> list[StatTile]:
     """Return the stat tiles, left to right; each compares with the beginning of the range or of the data."""
     over, then = (f"since {began}", f"at {began}") if began else (f"in {span}", f"{span} ago")
-    usable = frame["allocated_gpus"] + frame["free_gpus"]
+    usable = frame["usable_gpus"]
     allocated, waiting = series["allocated_gpus"], series["waiting_jobs"]
     busy = series["busy_gpus"]
     idle = [

@@ -97,7 +97,7 @@ def _context(request: HttpRequest, reader: Reader, now: datetime) -> dict[str, o
         "late": words.late_words(frame, now, settings.ROUND_S),
         "round_s": settings.ROUND_S,
         "ticks": range(TICKS),
-        "usable": frame["allocated_gpus"] + frame["free_gpus"],
+        "usable": frame["usable_gpus"],
         "busy_percent": round(100 * frame["busy_gpus"] / measured)
         if measured
         else None

@@ -38,7 +38,7 @@ def headline(
     for told, row in zip(news, rows, strict=True):
         if row["new_state"] in (JobState.PREEMPTING, JobState.LAUNCHING) and told.at >= since:
             return Headline(bold=f"{told.before}{told.subject}{told.words}".rstrip("."), soft=waits)
-    usable = frame["allocated_gpus"] + frame["free_gpus"]
+    usable = frame["usable_gpus"]
     verb = "is" if frame["allocated_gpus"] == 1 == usable else "are"
     return Headline(bold=f"{number(frame['allocated_gpus'])} of {device.counted(usable)} {verb} allocated", soft=waits)
 

@@ -91,6 +91,7 @@ def _frame(cluster: Cluster, servers: list[ServerFrame], counts: Counter[str], *
         "unknown_gpus": counts["unknown"],
         "allocated_gpus": counts["allocated"],
         "free_gpus": counts["free"],
+        "usable_gpus": counts["allocated"] + counts["free"],
         "drained_gpus": counts["drained"],
         "broken_gpus": counts["broken"],
         "waiting_jobs": jobs.get(JobState.QUEUED, 0),

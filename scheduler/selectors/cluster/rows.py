@@ -129,6 +129,7 @@ class ClusterFrame(TypedDict):
     unknown_gpus: Annotated[int, "Held, and not known how far used: not measured, or the server's report is old."]
     allocated_gpus: Annotated[int, "Held."]
     free_gpus: Annotated[int, "Offered to jobs, and not held."]
+    usable_gpus: Annotated[int, "Held or free: of so many pages and the command say how many are held."]
     drained_gpus: Annotated[int, "Not held, on a server that is drained."]
     broken_gpus: Annotated[int, "Not healthy, or on a server that is lost or has not joined."]
     waiting_jobs: int

@@ -72,6 +72,7 @@ def test_every_gpu_is_allocated_free_drained_or_broken() -> None:
         "unknown_gpus": 0,
         "allocated_gpus": 2,
         "free_gpus": 1,
+        "usable_gpus": 3,
         "drained_gpus": 2,
         "broken_gpus": 4,
     }
