@@ -52,7 +52,7 @@ class Frames:
         self.changed.set()
 
     def measure(self, measured: Mapping[str, JobValues], *, now_s: float) -> None:
-        """Keep the newest measured values of jobs, by ULID; they go with the next frame of each, if one is due soon."""
+        """Keep the newest measured values of jobs, by ULID; frames of each carry them while they are new."""
         with self._lock:
             self._measured.update((pk, (now_s, values)) for pk, values in measured.items())
 
@@ -153,7 +153,8 @@ class Frames:
         details = {}
         for job in jobs:
             with self._lock:
-                _, measured = self._measured.pop(job.pk, (0.0, None))
+                # Kept: a page that is behind gets the newest frame alone, so that each must say all.
+                _, measured = self._measured.get(job.pk, (0.0, None))
             details[f"job.{job.pk}"] = {
                 "cpu_frac": measured["cpu_frac"] if measured else None,
                 "memory_bytes": measured["memory_bytes"] if measured else None,

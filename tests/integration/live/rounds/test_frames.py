@@ -107,6 +107,22 @@ def test_frames_of_a_job_go_to_its_queue_and_to_its_own_page(world: World) -> No
     assert json.loads(json.dumps(of_job.data)) == of_job.data
 
 
+def test_each_frame_of_a_job_carries_what_was_measured(world: World) -> None:
+    """A page that is behind gets the newest frame alone: none may leave out what the one before said."""
+    agent = world.server("alpha")
+    job = world.submit()
+    world.until_state(job, JobState.RUNNING)
+    agent.attempt_of(job.pk).extra = {"cpu_frac": 0.75}
+    world.pass_time(3)
+    told = []
+    for _ in range(2):
+        _touch(world, f"job.{job.pk}")
+        told += [frame.data["cpu_frac"] for frame in _flush(world) if frame.kind == "job"]
+        world.clock.advance(EVERY_S)
+
+    assert told == [0.75, 0.75]
+
+
 def test_values_measured_long_ago_go_with_no_frame(world: World) -> None:
     """A page that opens later, and one of a job whose server is silent, show no old value as if it were of now."""
     agent = world.server("alpha")
