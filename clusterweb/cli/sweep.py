@@ -32,7 +32,9 @@ def sweep(given: Namespace) -> int:
     _ask(tried["count"], is_sure=given.yes)
     made: Json = client.post("experiments", json.dumps(body).encode())
     numbers = [f"J-{one['job_number']}" for one in made["members"]]
-    jobs = f"{counted(len(numbers), 'job')}, {' to '.join(dict.fromkeys((numbers[0], numbers[-1])))}"
+    jobs = f"{counted(made['configurations'], 'job')}, {' to '.join(dict.fromkeys((numbers[0], numbers[-1])))}"
+    if len(numbers) < made["configurations"]:
+        jobs += f" now, the other {made['configurations'] - len(numbers)} shortly"
     lines = [
         f"{made['name']}: {jobs}  {client.account.url}/experiments/{made['id']}",
         f"Follow them with: clusterweb experiment get {made['id']}",

@@ -84,14 +84,15 @@ def test_a_sample_is_drawn_without_replacement(shop: World, capsys: pytest.Captu
 
 
 def test_many_jobs_are_made_with_a_word_only(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a terminal the count is told and --yes is wanted; what is mistyped is said by its name."""
-    many = ["sweep", "spec.yaml", "--grid", "lr=0.1,0.01", "--grid", "seed=1..30"]
+    """A hundred at once. Without a terminal the count is told and --yes is wanted; a mistyped value is told by name."""
+    many = ["sweep", "spec.yaml", "--grid", "lr=0.1,0.01", "--grid", "seed=1..60"]
     assert main(many) == 2
-    assert "This makes 60 jobs. Add --yes" in capsys.readouterr().err
+    assert "This makes 120 jobs. Add --yes" in capsys.readouterr().err
     assert jobs() == []
     assert main([*many, "--yes"]) == 0
-    assert len(jobs()) == 60
-    capsys.readouterr()
+    assert len(jobs()) == 100
+    told = capsys.readouterr().out
+    assert re.search(r"lr: 120 jobs, J-\d+ to J-\d+ now, the other 20 shortly ", told)
 
     for status, wrong, words in (
         (2, ["--grid", "lr"], "write a name and its values"),
