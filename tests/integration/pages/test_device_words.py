@@ -90,6 +90,18 @@ def test_no_job_is_refused_or_foretold_with_gpus(world: World, fields: dict[str,
     assert "CPU slot" in Page(html).text.replace("\u00a0", " ")
 
 
+@pytest.mark.parametrize(("queue", "gpus"), [("vision", "999"), ("org", "1")])
+def test_a_quota_that_cannot_be_saved_says_so_in_the_word_of_the_cluster(world: World, queue: str, gpus: str) -> None:
+    """In its preview and at its field."""
+    client, path = world.client("admin"), f"/queues/{queue}?tab=quota"
+    form = next(form for form in forms_of(html_of(client.get(path)), path=path) if "quota_gpus" in form.fields)
+    for doing in ("preview", "quota"):
+        html = html_of(client.post(form.action, {**form.fields, "quota_gpus": gpus, "reason": "more", "do": doing}))
+
+        assert gpus_said(html) == []
+        assert re.search(r"has 16 CPU slots|so many CPU slots are given", Page(html).text.replace("\u00a0", " "))
+
+
 def test_reasons_that_people_typed_stay_as_they_are(world: World) -> None:
     """Only our own sentences are said in the cluster's word."""
     client = world.client("admin")
