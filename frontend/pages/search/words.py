@@ -84,7 +84,7 @@ def job_words(hit: JobHit, now: datetime, zone: tzinfo) -> str:
     if hit["progress_frac"] is not None:
         parts.append(percent(hit["progress_frac"]))
     if hit["ends_at"]:
-        parts.append(f"ends {clock(as_time(hit['ends_at']), now, zone)}")
+        parts.append(f"ends about {clock(as_time(hit['ends_at']), now, zone)}")
     if hit["ahead"] is not None:
         ahead = hit["ahead"]
         parts.append("next in line" if not ahead else f"{counted(ahead, 'job')} {'is' if ahead == 1 else 'are'} ahead")

@@ -45,6 +45,21 @@ def test_the_curve_has_the_starts_of_the_futures(world: World) -> None:
     assert "How sure this is" in text
 
 
+def test_a_time_that_is_estimated_is_told_as_about(world: World) -> None:
+    """In the list, on its page, and of what frees GPUs next, as of every forecast; search says so of an end."""
+    job, now = waiting(world), timezone.now()
+    at = now + timedelta(seconds=120)
+    StartEstimate.objects.create(job=job, round_number=1, made_at=now, p50_at=at, futures=9, starts_s=[60] * 9)
+    server = server_make("gpu-77", gpus=2, last_report_at=now)
+    ends = job_make(world.vision, state=JobState.RUNNING, server=server, num_gpus=1, name="ends-soon")
+    Job.objects.filter(pk=ends.pk).update(step=0, total_steps=600, steps_per_s=1.0)
+    member = world.browser("member")
+
+    assert re.search(r"starts about \d", member.open("/jobs").text)
+    assert re.search(r"about \d\d:\d\d A job on gpu-77 ends", why(world, job))
+    assert re.search(r"ends about \d", member.open("/search?q=ends-soon").text)
+
+
 def test_a_limit_below_the_job_is_told_in_every_part(world: World) -> None:
     """No time of an older estimate, a check that is not passed, and what has to change, in the words of the devices."""
     job, now = waiting(world), timezone.now()

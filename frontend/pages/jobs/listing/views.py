@@ -263,7 +263,7 @@ def _line(
     ends = f"about {clock(at, now, zone)}" if at is not None and is_running else ""
     starts_at = as_time_or_none(estimate["p50_at"]) if estimate else None
     if is_waiting and starts_at is not None:
-        ends = f"starts {clock(starts_at, now, zone)}"
+        ends = f"starts about {clock(starts_at, now, zone)}"
     return JobListRow(
         row=row,
         detail=_detail(job, row, device, now),

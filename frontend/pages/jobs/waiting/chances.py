@@ -111,7 +111,7 @@ def _event(row: NextFreeRow, subject: Subject) -> NextEvent:
     all_of_it = f"All {subject.device.counted(row['num_gpus'])} about {_clock(whole, subject)}" if whole else ""
     last = row["last_job"]
     return NextEvent(
-        at=_clock(first, subject),
+        at=f"about {_clock(first, subject)}" if first else "",
         finding=f"A job on {row['server']} ends.",
         detail=f"{all_of_it}, when {last['name']} ends." if whole and last else "When all of it is free is not known.",
     )
