@@ -171,7 +171,7 @@ def wait_chart(results: Sequence[Figures], names: Sequence[str], drawn: Sequence
         if found[0]
         else "No job finished"
     )
-    if widest and longest < _LEAST_WAIT_S:
+    if widest and all(gang.p90_s < _LEAST_WAIT_S for gangs in found for gang in gangs):
         title = "9 in 10 jobs of every size wait less than a minute"
     elif widest and len(results) > 1:
         title += f" under {names[0]}"
@@ -186,7 +186,7 @@ def wait_chart(results: Sequence[Figures], names: Sequence[str], drawn: Sequence
         }
         if any(told_of)
         else None,
-        empty="Too few jobs of each size: a 90th percentile takes ten.",
+        empty="Too few jobs of each size: a 90th percentile takes ten." if labels else "No job finished.",
         legend=legend(names, drawn),
         table_head=("Arm and GPUs", "Jobs", "p50", "p90"),
         table_rows=rows,

@@ -74,7 +74,14 @@ def test_variant_under_which_no_job_ends_is_named() -> None:
 def figures_of_jobs(count: int) -> Figures:
     """Return the figures of a replay of so many jobs of one GPU, which wait 100 s, 200 s and so on."""
     waits_s = [100.0 * (row + 1) for row in range(count)]
-    records = records_of(num_gpus=[1] * count, queueing_s=waits_s, end_s=[wait_s + 10.0 for wait_s in waits_s])
+    return figures_of_waits(waits_s, num_gpus=[1] * count)
+
+
+def figures_of_waits(waits_s: list[float], *, num_gpus: list[int]) -> Figures:
+    """Return the figures of a replay of jobs that wait so long; those of one GPU are in queue a, others in b."""
+    queue = np.array([gpus > 1 for gpus in num_gpus], dtype=np.int64)
+    ends_s = [wait_s + 10.0 for wait_s in waits_s]
+    records = records_of(num_gpus=num_gpus, queue=queue, queueing_s=waits_s, end_s=ends_s)
     outcome = outcome_of(records, num_gpus=4)
     return Figures(
         summary=summarize(outcome), jct=curve(records.jct_s), rho=curve(records.rho), gangs=waits_by_gang(records),
@@ -95,6 +102,17 @@ def test_no_percentile_is_told_that_so_few_jobs_cannot_have(count: int, p50: int
         assert [text != TOO_FEW for text in chart.table_rows[0][-2:]] == [bool(p50), bool(p90)]
         assert ("Too few jobs" in chart.title, chart.figure is None) == (not p90, not p90)
     assert rho_chart([figures], ["live"], drawn).title.startswith("1 in 100 jobs" if p99 else "The worst-off job")
+
+
+def test_a_size_of_too_few_jobs_is_not_told_to_wait_less_than_a_minute() -> None:
+    """Nor its queue: the titles speak of every size and of every queue."""
+    drawn = strokes(1, 0)
+    for wait_s, is_short in ((18_000.0, False), (5.0, True)):
+        figures = figures_of_waits([1.0] * 10 + [wait_s], num_gpus=[1] * 10 + [4])
+        for chart in filter(
+            None, (wait_chart([figures], ["live"], drawn), queue_waits_chart([figures], ["live"], drawn))
+        ):
+            assert ("less than a minute" in chart.title) is is_short
 
 
 def test_two_draws_have_no_interval_and_stand_beside_their_mean() -> None:
