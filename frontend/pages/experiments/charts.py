@@ -9,7 +9,7 @@ from frontend.components.formats import counted, number, significant
 from frontend.pages.experiments.words import best_of, is_given_up, loss_of, may_report, value_text, values_words
 from scheduler.core.spec.search_space import Parameter, read_space
 from scheduler.selectors.files.losses import HOW
-from scheduler.selectors.jobs.experiment_rows import ConfigurationRow, ExperimentDetail
+from scheduler.selectors.jobs.many.experiment_rows import ConfigurationRow, ExperimentDetail
 
 _MOST_CURVES = 80
 _MOST_AXES = 8

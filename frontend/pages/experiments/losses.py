@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from frontend.components.formats import counted, number
 from scheduler.selectors.files.losses import HOW
-from scheduler.selectors.jobs.experiment_rows import ConfigurationRow
 from scheduler.selectors.jobs.many.arrays import ArrayJobRow
+from scheduler.selectors.jobs.many.experiment_rows import ConfigurationRow
 
 LINES = """\
 from clusterweb_runtime import Run

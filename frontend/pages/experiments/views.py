@@ -31,8 +31,8 @@ from scheduler.core.model.errors import Conflict, FieldError, NotFound, SpecInva
 from scheduler.models import Experiment
 from scheduler.models.experiment import ExperimentState
 from scheduler.ports import live_ports
-from scheduler.selectors.jobs.experiment_rows import ConfigurationRow, ExperimentDetail
-from scheduler.selectors.jobs.experiments import (
+from scheduler.selectors.jobs.many.experiment_rows import ConfigurationRow, ExperimentDetail
+from scheduler.selectors.jobs.many.experiments import (
     experiment_detail,
     experiment_row,
     experiments_visible,

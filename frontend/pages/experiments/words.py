@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from frontend.components.formats import counted, percent, significant
 from scheduler.core.model.lifecycle import TERMINAL, JobState
-from scheduler.selectors.jobs.experiment_rows import ConfigurationRow, ExperimentDetail
+from scheduler.selectors.jobs.many.experiment_rows import ConfigurationRow, ExperimentDetail
 from scheduler.selectors.rows import Json
 
 

@@ -17,8 +17,8 @@ from scheduler.api.http.permissions import READ, WRITE_JOBS
 from scheduler.api.http.view import ApiView
 from scheduler.core.model.errors import FieldError, SpecInvalid
 from scheduler.ports import live_ports
-from scheduler.selectors.jobs.experiment_rows import ConfigurationRow, ExperimentDetail, ExperimentRow
-from scheduler.selectors.jobs.experiments import (
+from scheduler.selectors.jobs.many.experiment_rows import ConfigurationRow, ExperimentDetail, ExperimentRow
+from scheduler.selectors.jobs.many.experiments import (
     experiment_detail,
     experiment_row,
     experiments_visible,

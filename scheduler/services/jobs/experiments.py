@@ -15,7 +15,7 @@ from scheduler.core.spec.value_list import Value
 from scheduler.models import Configuration, Experiment, Job
 from scheduler.models.experiment import ExperimentState
 from scheduler.selectors.files.losses import losses_of
-from scheduler.selectors.jobs.experiments import may_end
+from scheduler.selectors.jobs.many.experiments import may_end
 from scheduler.selectors.visibility import Actor
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.events import event_record

@@ -8,7 +8,7 @@ from scheduler.core.model.errors import NotFound
 from scheduler.models import Experiment
 from scheduler.models.queue import Role
 from scheduler.selectors.files.losses import curves_written, losses_of
-from scheduler.selectors.jobs.experiment_rows import ConfigurationRow, ExperimentDetail, ExperimentRow
+from scheduler.selectors.jobs.many.experiment_rows import ConfigurationRow, ExperimentDetail, ExperimentRow
 from scheduler.selectors.visibility import Actor, access_of, role_in
 
 
