@@ -79,13 +79,15 @@ def experiment(given: Namespace) -> int:
 
 
 def _experiment_id(client: Client, asked: str) -> str:
-    """Return the id of an experiment that is named by it or by its name. Raises CommandError for a name of several."""
+    """Return the id of an experiment, given that or its name. Raises CommandError for a name of none or several."""
     if ID.fullmatch(asked):
         return asked
-    named = [row["id"] for row in client.all("experiments", most=MOST_ROWS) if row["name"] == asked]
+    named = [str(row["id"]) for row in client.all("experiments", most=MOST_ROWS) if row["name"] == asked]
     if len(named) > 1:
         raise CommandError(f"{len(named)} experiments are named {asked}. Give the id of one: clusterweb experiments")
-    return named[0] if named else asked
+    if not named:
+        raise CommandError(f"No experiment that you may see is named {asked}. List them: clusterweb experiments")
+    return named[0]
 
 
 def arrays(given: Namespace) -> int:

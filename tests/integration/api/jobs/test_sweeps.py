@@ -180,6 +180,8 @@ def test_experiments_by_command(shop: World, capsys: pytest.CaptureFixture[str])
     assert main(sweep) == 0
     assert main(["experiment", "cancel", "lr"]) == 2
     assert "2 experiments are named lr" in capsys.readouterr().err
+    assert main(["experiment", "cancel", "a/b"]) == 2
+    assert "No experiment that you may see is named a/b." in capsys.readouterr().err
     assert main(["experiment", "cancel", first.pk]) == 0
     assert "lr: cancelled" in capsys.readouterr().out
     assert not first.configurations.exclude(job__state=JobState.CANCELLED).exists()
