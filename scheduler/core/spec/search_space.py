@@ -106,6 +106,25 @@ def unused(space: Sequence[Parameter], spec: Mapping[str, Any]) -> list[str]:  #
     return [one.name for one in space if f"{{{one.name}}}" not in text]
 
 
+_MARK = re.compile(r"(?:--?[\w-]+=)?\{([A-Za-z_]\w*)\}")
+
+
+def unfilled(space: Sequence[Parameter], spec: Mapping[str, Any]) -> dict[str, str]:  # JSON of a spec
+    """Return by pointer the name in each ``{name}`` that no parameter fills.
+
+    In the command and the environment that is a whole word or value, ``--seed={seed}`` as well: inside others braces
+    are the script's own.
+    """
+    command, env = spec.get("command"), spec.get("env")
+    parts = {f"/command/{at}": part for at, part in enumerate(command)} if isinstance(command, list) else {}
+    if isinstance(env, Mapping):
+        parts |= {f"/env/{key}": value for key, value in env.items()}
+    found = {pointer: _MARK.fullmatch(part) for pointer, part in parts.items() if isinstance(part, str)}
+    found["/name"] = _MARK.search(str(spec.get("name", "")))
+    known = {one.name for one in space}
+    return {pointer: match[1] for pointer, match in found.items() if match and match[1] not in known}
+
+
 _NOT_OF_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 

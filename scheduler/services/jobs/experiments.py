@@ -10,7 +10,7 @@ from django.db import transaction
 from agents.protocol.ports import Ids
 from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, SchedulerError, SpecInvalid
 from scheduler.core.model.lifecycle import TERMINAL, JobState
-from scheduler.core.spec.search_space import Parameter, filled, read_space, unused
+from scheduler.core.spec.search_space import Parameter, filled, read_space, unfilled, unused
 from scheduler.core.spec.value_list import Value
 from scheduler.models import Configuration, Experiment, Job
 from scheduler.models.experiment import ExperimentState
@@ -107,6 +107,9 @@ def _check_job(job: object, space: Sequence[Parameter]) -> None:
     for name in unused(space, job):
         detail = f"{name} would reach no job: write {{{name}}} in its command, or in a value of its env."
         errors.append(FieldError(pointer=f"/space/{name}", code="unused", detail=detail))
+    for pointer, name in unfilled(space, job).items():
+        detail = f"{{{name}}} has no values: name them beside those of the other parameters, or take it out."
+        errors.append(FieldError(pointer=f"/job{pointer}", code="unknown", detail=detail))
     if errors:
         raise SpecInvalid(errors)
 

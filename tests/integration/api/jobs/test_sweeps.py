@@ -132,6 +132,12 @@ def test_rest_and_form_make_the_same_jobs(shop: World) -> None:
         assert refused["errors"][0]["pointer"] == pointer, refused
 
 
+def test_a_mark_without_values_is_refused(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before any job runs with the mark itself as its argument."""
+    assert main(["sweep", "spec.yaml", "--grid", "lr=0.1,0.01", "--dry-run"]) == 1
+    assert "{seed} has no values" in capsys.readouterr().err
+
+
 def test_the_page_sorts_configurations_by_result_and_by_value(shop: World) -> None:
     """The best first, or by a parameter; all run to their end, and then the sweep is done."""
     member = shop.client("member")

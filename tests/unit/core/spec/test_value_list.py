@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.core.spec.search_space import read_space, unused
+from scheduler.core.spec.search_space import read_space, unfilled, unused
 from scheduler.core.spec.value_list import Value, read_values
 
 
@@ -64,3 +64,13 @@ def test_a_space_takes_all_ways_to_write_it() -> None:
     assert read_space({"lr": {"low": 0.0, "high": 1.0}})[0].values is None
     job = {"command": ["python", "train.py", "--lr={lr}"], "env": {"WIDTH": "{width}"}}
     assert unused(space, job) == ["opt"]
+
+
+def test_a_mark_that_nothing_fills_is_told() -> None:
+    """A whole word or the value of an option; braces inside of other text are the script's own."""
+    [lr] = read_space({"lr": "0.1,0.2"})
+    command = ["python", "-c", "print(f'{x}')", "--lr", "{lr}", "--seed={seed}", "{width}", "{a,b}", "{}"]
+    job = {"name": "run-{seed}", "command": command, "env": {"A": "{seed}", "B": "{lr}", "C": {"plain": "{x}"}}}
+
+    assert unfilled([lr], job) == {"/command/5": "seed", "/command/6": "width", "/env/A": "seed", "/name": "seed"}
+    assert unfilled([lr], {"command": "text", "env": None}) == {}
