@@ -71,7 +71,6 @@ FILTERS = (
 
 def _checks(spec: JobSpec, preview: JobPreview) -> list[CheckRow]:
     """Return what was checked, in the order in which a job meets it."""
-    feasible = preview["feasible"]
     array: list[CheckRow] = []
     if spec.array is not None:
         most = spec.array.most_at_work
@@ -82,7 +81,7 @@ def _checks(spec: JobSpec, preview: JobPreview) -> list[CheckRow]:
         {"name": "launch", "ok": True, "text": f"Its command starts {launch_words(spec.starts_per, spec.resources)}."},
         *array,
         {"name": "queue", "ok": True, "text": f"You may submit to {spec.queue}."},
-        {"name": "cluster", "ok": feasible is not False, "text": preview["sentence"]},
+        {"name": "cluster", "ok": bool(preview["feasible"]), "text": preview["sentence"]},
     ]
 
 

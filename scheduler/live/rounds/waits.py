@@ -1,17 +1,14 @@
 """Why jobs wait after a round: as its plan says, because a grant is not free yet, or because scheduling is paused."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-
-from django.db.models import Count, Q
 
 from scheduler.core.model.plan import Evidence, WaitReason
 from scheduler.core.operations.place_in_line import Placed
 from scheduler.live.rounds.job_table import plannable
 from scheduler.live.rounds.snapshot import LiveSnapshot
-from scheduler.models import Cluster, Job, Server
-from scheduler.models.server import ServerState
+from scheduler.models import Cluster, Job
+from scheduler.selectors.cluster.drained import Drained, drained_evidence, drained_now
 from scheduler.services.jobs.state import Wait, job_waits_record
 
 # Reasons that a drained server may be behind, and all of which this database knows more than the plan.
@@ -21,7 +18,7 @@ MORE_IS_KNOWN = FOR_DRAINED | {WaitReason.DEPENDENCY}
 
 def plan_waits(live: LiveSnapshot, line: Sequence[Placed], *, deferred: Mapping[int, Evidence]) -> list[Wait]:
     """Return the reasons of jobs in line; ``deferred`` are job rows with a grant that is not free yet."""
-    drained = _drained() if any(reason in FOR_DRAINED for _, _, (reason, _) in line) else []
+    drained = drained_now() if any(reason in FOR_DRAINED for _, _, (reason, _) in line) else []
     waits = [
         Wait(
             job_id=live.job_pks[row],
@@ -37,25 +34,7 @@ def plan_waits(live: LiveSnapshot, line: Sequence[Placed], *, deferred: Mapping[
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Drained:
-    """A server that is taken out of use."""
-
-    name: str
-    num_gpus: int
-    since: datetime
-
-
-def _drained() -> list[_Drained]:
-    """Return the drained servers, the largest first."""
-    rows = Server.objects.filter(state=ServerState.DRAINING).annotate(
-        healthy=Count("gpus", filter=Q(gpus__healthy=True))
-    )
-    found = rows.order_by("-healthy", "number").values_list("name", "healthy", "state_changed_at")
-    return [_Drained(name=name, num_gpus=healthy, since=since) for name, healthy, since in found]
-
-
-def _known(live: LiveSnapshot, row: int, reason: WaitReason, drained: Sequence[_Drained]) -> Evidence:
+def _known(live: LiveSnapshot, row: int, reason: WaitReason, drained: Sequence[Drained]) -> Evidence:
     """Return what the plan cannot know: of which jobs a job waits, and that it would fit with the drained servers."""
     if reason is WaitReason.DEPENDENCY:
         return live.told.get(row, {})
@@ -66,8 +45,7 @@ def _known(live: LiveSnapshot, row: int, reason: WaitReason, drained: Sequence[_
     largest = sorted([*up, *(server.num_gpus for server in drained)], reverse=True)[:most]
     if reason is WaitReason.NEVER_FEASIBLE and sum(largest) < int(jobs.num_gpus[row]):
         return {}
-    first = drained[0]
-    return {"drained": first.name, "drained_servers": len(drained), "drained_since": first.since.isoformat()}
+    return drained_evidence(drained)
 
 
 def waits_of_pause(cluster: Cluster, *, at: datetime) -> None:

@@ -19,6 +19,7 @@ from scheduler.core.operations.time_left import moment_after
 from scheduler.core.round.hypothetical import PlannedSeat, Said, could_run, most_gpus, said_of, with_job
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Server
+from scheduler.selectors.cluster.drained import drained_evidence, drained_now
 from scheduler.selectors.evidence import Names, job_shown, names_of
 from scheduler.selectors.jobs.estimates import WHY_UNKNOWN
 from scheduler.selectors.jobs.many.dependencies import open_now
@@ -120,7 +121,8 @@ def job_preview(*, checked: CheckedSpec, too_large: Sequence[FieldError], at: da
 def _answer(asked: _Asked, too_large: Sequence[FieldError]) -> JobPreview:
     present = asked.present
     if not len(present.tables.servers):
-        return {**_waits(asked, WaitReason.NO_SERVER, {}), "feasible": None, "starts": "unknown"}
+        waits = _waits(asked, WaitReason.NO_SERVER, drained_evidence(drained_now()))
+        return {**waits, "feasible": None, "starts": "unknown"}
     alone = with_job(present.tables, asked.whole())
     if too_large or not could_run(alone, present.config, asked.row):
         return _never(asked, alone, too_large)

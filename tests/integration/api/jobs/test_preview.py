@@ -145,6 +145,7 @@ def test_paused_and_empty_clusters_say_so(world: World) -> None:
 
     assert (paused["starts"], paused["reason"]) == ("unknown", "policy_paused")
     assert (empty["starts"], empty["feasible"], empty["reason"]) == ("unknown", None, "no_server")
+    assert empty["sentence"].startswith(f"No server takes jobs. It waits for {world.server.name}, drained since ")
 
 
 @pytest.mark.parametrize("role", ["viewer", "outsider"])
