@@ -37,6 +37,7 @@ CHECK_WITHIN_S = 10.0
 CLOSE_DENIED = 4403
 CLOSE_TOO_MANY = 4429
 CLOSE_UNCHECKED = 4503
+CLOSE_BEHIND = 4408  # the page reads too slowly; it comes again and reads all anew
 # A close frame has room for 123 bytes.
 TOO_MANY = f"You have {MOST_SOCKETS} live pages open. Close some, or wait a minute, then reload."
 
@@ -158,8 +159,12 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         """Take in frames at once: before each other message channels closes old database connections, in a thread."""
         if message["type"] != FRAME:
             await super().dispatch(message)
-        elif self.is_open:
-            self.outbox.put(message["text"], replaces=message.get("replaces", ""))
+        elif self.is_open and not self.outbox.put(message["text"], replaces=message.get("replaces", "")):
+            self.is_open = False
+            self.outbox.close()
+            # Not awaited: the socket of a page that reads nothing takes no close either, and frames would pile up here.
+            self.closing = asyncio.create_task(self.close(code=CLOSE_BEHIND))
+            self.closing.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def _send_frame(self, text: str) -> None:
         if self.is_open:

@@ -11,6 +11,7 @@ from itertools import count
 from weakref import WeakKeyDictionary
 
 PAGES_AT_ONCE = 25
+MOST_FRAMES = 100  # that one page has not got yet
 
 Send = Callable[[str], Awaitable[None]]
 
@@ -25,14 +26,20 @@ class Outbox:
         self._numbers = count()
         self._sending: asyncio.Task[None] | None = None
 
-    def put(self, text: str, *, replaces: str) -> None:
+    def put(self, text: str, *, replaces: str) -> bool:
         """Take in a frame; it takes the place of the one that ``replaces`` names, where that has not gone yet.
 
         Args:
             replaces: What the frame tells all of; empty for one that tells a part, which stands for itself.
+
+        Returns:
+            Whether there was room for it.
         """
+        if len(self._frames) >= MOST_FRAMES and replaces not in self._frames:
+            return False
         self._frames[replaces or next(self._numbers)] = text
         _turns_of_loop().wait_for(self)
+        return True
 
     def close(self) -> None:
         """Forget what has not gone; what is being sent is left to the socket."""

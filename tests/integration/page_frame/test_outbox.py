@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from frontend.components.live.outbox import PAGES_AT_ONCE, Outbox
+from frontend.components.live.outbox import MOST_FRAMES, PAGES_AT_ONCE, Outbox
 
 PAGES = 10 * PAGES_AT_ONCE
 
@@ -75,6 +75,21 @@ def test_a_page_that_takes_nothing_holds_up_no_other() -> None:
         await until_quiet()
         assert stalled[0].got == ["0"]
         assert all(page.got == ["0", "4"] for page in stalled[1:])
+
+    lived(story)
+
+
+def test_a_page_that_reads_nothing_keeps_few_frames() -> None:
+    """What tells a part is refused when there are too many, what takes the place of another is not."""
+
+    async def story() -> None:
+        page = Page(goes_on=asyncio.Event())
+        assert page.outbox.put("cluster", replaces="cluster")
+        assert all(page.outbox.put("event", replaces="") for _ in range(MOST_FRAMES - 1))
+
+        assert not page.outbox.put("event", replaces="")
+        assert not page.outbox.put("queue", replaces="queue.1")
+        assert page.outbox.put("newer", replaces="cluster")
 
     lived(story)
 

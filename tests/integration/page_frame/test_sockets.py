@@ -18,7 +18,7 @@ from django.core.cache import cache
 from django.db import DatabaseError
 from django.test import Client
 
-from frontend.components.live import consumer
+from frontend.components.live import consumer, outbox
 from frontend.components.live.consumer import LiveConsumer, until_check_s
 from scheduler import notify
 from scheduler.broker import frame_message
@@ -227,6 +227,19 @@ async def test_a_frame_waits_for_no_thread(people: dict[str, Any], monkeypatch: 
 
     assert (await communicator.next())["type"] == "websocket.send"
     assert looked == []
+
+
+async def test_a_page_that_reads_too_slowly_is_asked_to_come_again(
+    people: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frames that tell parts do not pile up for it; the page reads all anew when it opens its next socket."""
+    monkeypatch.setattr(outbox, "MOST_FRAMES", 0)
+    communicator = await sync_to_async(socket)("cluster", people["member"])
+    await communicator.open()
+
+    await get_channel_layer().group_send("cluster", frame_message("cluster", "event", {}))
+
+    assert await communicator.next() == {"type": "websocket.close", "code": 4408}
 
 
 async def test_rights_that_cannot_be_checked_open_no_socket(
