@@ -47,7 +47,7 @@ def test_a_falling_loss_is_called_falling_with_its_change() -> None:
 
 
 @pytest.mark.parametrize(
-    ("slope", "title"), [(-3e-4, "Loss ended at 1.20, down "), (1e-4, "Loss ended at 1.93, up "), (0, "Loss was level")]
+    ("slope", "title"), [(-3e-4, "Loss ended at 1.03, down "), (1e-4, "Loss ended at 1.99, up "), (0, "Loss was level")]
 )
 def test_the_loss_of_a_job_that_has_ended_does_nothing_any_more(slope: float, title: str) -> None:
     """What is over is told as such."""
@@ -56,6 +56,17 @@ def test_the_loss_of_a_job_that_has_ended_does_nothing_any_more(slope: float, ti
     over = replace(scene(), is_over=True)
 
     assert loss_chart(steps, [begin + slope * step for step in steps], over, empty="").title.startswith(title)
+
+
+@pytest.mark.parametrize("count", [3, 20])
+def test_the_title_tells_the_loss_that_was_reported(count: int) -> None:
+    """The smoothed value lags behind; the facts of the page tell the reported one."""
+    losses = [2.0 - 1.9 * step / (count - 1) for step in range(count)]
+
+    chart = loss_chart(list(range(count)), losses, replace(scene(), is_over=True), empty="")
+
+    assert " 0.100" in chart.title
+    assert chart.legend[0].label == "smoothed"
 
 
 def test_a_level_loss_is_called_level() -> None:

@@ -74,7 +74,7 @@ def loss_chart(
     }
     return Chart(
         id="loss",
-        title=_loss_finding(x, smooth, is_over=scene.is_over),
+        title=_loss_finding(x, raw, smooth, is_over=scene.is_over),
         sub=f"Loss by step{', logarithmic' if log else ''}{f', read from {source}' if source else ''}",
         figure=figure,
         legend=(LegendEntry(label="smoothed", token="accent", kind="line"),),  # noqa: S106  (a colour)
@@ -92,8 +92,9 @@ def _rows(x: Sequence[float], raw: Sequence[float], smooth: Sequence[float]) -> 
     return rows
 
 
-def _loss_finding(x: Sequence[float], smooth: Sequence[float], *, is_over: bool) -> str:
-    now = significant(smooth[-1])
+def _loss_finding(x: Sequence[float], raw: Sequence[float], smooth: Sequence[float], *, is_over: bool) -> str:
+    """Return the reported value, as all of the page tells it; its course is that of the smoothed line."""
+    now = significant(raw[-1])
     begin = max(0, math.floor(len(smooth) * 0.8) - 1)
     before, steps = smooth[begin], x[-1] - x[begin]
     if len(smooth) < 8 or steps <= 0 or before == 0:
