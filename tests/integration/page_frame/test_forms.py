@@ -130,6 +130,7 @@ def test_an_admin_drains_a_server_and_undrains_it(world: World) -> None:
 
     unasked = client.post(f"{address}/undrain")
     asked = client.get(f"{address}/undrain").content.decode()
+    assert ">Keep</a>" in asked  # the word of the drain dialog
     assert Server.objects.get(pk=world.server.pk).state == "draining"
     client.post(f"{address}/undrain", {"reason": "it works"})
 
