@@ -82,6 +82,34 @@ def test_form_keeps_values_and_marks_each_bad_field(member: Watched) -> None:
     assert "422" in member.errors.pop()
 
 
+def test_half_typed_form_comes_back_until_it_is_discarded(member: Watched) -> None:
+    """Back restores fields, but no environment; Discard and a submit leave nothing."""
+    page = member.open("/jobs/new")
+    typed, note = {"name": "half-typed", "command": "python half.py", "gpus": "2"}, page.locator("[data-draft-note]")
+    expect(note).to_be_hidden()
+    for name, value in typed.items():
+        page.fill(f"[name={name}]", value)
+    page.locator("details.more", has=page.locator("[name=env]")).locator("summary").click()
+    page.fill("[name=env]", "TOKEN=hidden")
+    page.get_by_role("link", name="Jobs", exact=True).first.click()
+    page.wait_for_url("**/jobs")
+    page.go_back()
+    expect(note).to_contain_text("Restored what you typed.")
+    assert {name: page.input_value(f"[name={name}]") for name in typed} == typed
+    assert "hidden" not in page.evaluate("JSON.stringify(sessionStorage)")
+
+    note.get_by_role("link", name="Discard").click()
+    expect(note).to_be_hidden()
+    expect(page.locator("[name=command]")).to_have_value("")
+    for name, value in typed.items():
+        page.fill(f"[name={name}]", value)
+    page.get_by_role("button", name="Submit", exact=True).click()
+    page.wait_for_url("**/jobs/J-*")
+    page.goto(f"{member.url}/jobs/new")
+    expect(page.locator("[name=command]")).to_have_value("")
+    expect(note).to_be_hidden()
+
+
 def test_wrong_field_is_unfolded_and_what_is_mended_is_not_red_any_more(member: Watched) -> None:
     """By the preview, and by a link of an error."""
     page = member.open("/jobs/new")
