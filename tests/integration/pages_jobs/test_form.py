@@ -180,7 +180,7 @@ def test_the_same_wrong_spec_gets_the_same_sentences_by_rest(world: World) -> No
         content_type="application/json",
     )
 
-    assert {error["pointer"] for error in answer.json()["errors"]} == {"/name", "/resources/memory"}
+    assert {error["pointer"] for error in answer.json()["errors"]} == {"/name", "/resources/memory", "/resources/gpus"}
     assert all(error["detail"] in page.text for error in answer.json()["errors"])
 
 
