@@ -1,5 +1,6 @@
 """Query parameters: declared once, parsed strictly, written into the OpenAPI document from the same declaration."""
 
+import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -127,8 +128,11 @@ def choices(name: str, description: str, options: Sequence[str]) -> QueryParamet
 
     def parse(text: str) -> tuple[str, ...]:
         words = tuple(dict.fromkeys(text.split(",")))
-        if not set(words) <= set(options):
-            raise ValueError(f"must be a comma-separated list of {', '.join(options)}")
+        unknown = next((word for word in words if word not in options), None)
+        if unknown is not None:
+            near = difflib.get_close_matches(unknown[:120], options, n=1, cutoff=0.6)
+            ending = f", not {unknown[:120]!r}" + (f". Did you mean {near[0]!r}?" if near else "")
+            raise ValueError(f"must be a comma-separated list of {', '.join(options)}{ending}")
         return words
 
     some = "|".join(options)
@@ -203,7 +207,9 @@ def parse_parameters(query: QueryDict, known: Sequence[QueryParameter]) -> dict[
                 values[name] = by_name[name].value(given)
             except ValueError as error:
                 code = "repeated" if len(given) > by_name[name].most_times else "invalid"
-                wrong.append(FieldError(pointer=f"?{name}", code=code, detail=f"{name} {error}."))
+                said = f"{name} {error}"
+                ended = said if said.endswith("?") else f"{said}."
+                wrong.append(FieldError(pointer=f"?{name}", code=code, detail=ended))
     if wrong:
         raise ParametersInvalid(wrong)
     return values

@@ -74,6 +74,18 @@ def test_one_bad_field_is_told_once(shop: World, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().err.splitlines() == ["One field is wrong.", said]
 
 
+@pytest.mark.parametrize(
+    ("asked", "ending"), [("queud", ", not 'queud'. Did you mean 'queued'?"), ("queued,foo", ", not 'foo'.")]
+)
+def test_a_wrong_word_of_a_list_is_repeated(
+    shop: World, asked: str, ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the word that comes near it, as for the keys of a spec."""
+    assert main(["ls", "--state", asked]) == 1
+
+    assert capsys.readouterr().err.strip().endswith(ending)
+
+
 def test_list_walks_over_pages_and_filters(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
     """ls shows what matches, and says so when nothing does."""
     for _ in range(3):
