@@ -45,10 +45,18 @@ def test_log_and_use_come_first(world: World) -> None:
     assert "run.report(loss=loss)" in page.html
 
 
+def test_a_job_that_is_over_is_told_of_in_the_past(world: World) -> None:
+    """What it used, and no word of an end that is known."""
+    page = overview(world, plain_job(world, JobState.COMPLETED))
+
+    assert "It used 50 %" in page.text
+    assert "so no end time either" not in page.text
+
+
 def test_time_limit_is_the_only_bar(world: World) -> None:
     """Grey, with when it is stopped; without a limit there is the time alone."""
     job = plain_job(world)
-    assert "it has no time limit" in overview(world, job).text
+    assert "without a time limit" in overview(world, job).text
     job.spec["schedule"]["max_duration"] = "2h"
     job.save()
     page = overview(world, job)

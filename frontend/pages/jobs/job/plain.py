@@ -87,10 +87,10 @@ def plain_of(subject: Subject) -> PlainJob | None:
     return PlainJob(
         tiles=[
             _elapsed(subject, run),
-            PlainTile(label="Progress", value="not reported", detail="so no end time either"),
+            PlainTile(label="Progress", value="not reported", detail="" if ended else "so no end time either"),
             _saved(subject, newest, is_over=ended is not None),
         ],
-        use_title=_use_title(use),
+        use_title=_use_title(use, is_over=ended is not None),
         use=use,
         cost_title=cost_title,
         cost=cost,
@@ -103,7 +103,7 @@ def _elapsed(subject: Subject, run: RunRow) -> PlainTile:
     took = duration(run["ran_s"] if is_over else whole_s(run["ran_s"]))
     ran = "Elapsed" if not is_over else "Ran" if len(subject.attempts) == 1 else "Last attempt ran"
     if limit is None:
-        return PlainTile(label=ran, value=took, detail="it has no time limit", since=since)
+        return PlainTile(label=ran, value=took, detail="without a time limit", since=since)
     limit_s = parse_duration_s(limit)
     stop = clock(subject.at + timedelta(seconds=limit_s - run["ran_s"]), subject.at, subject.zone)
     return PlainTile(
@@ -139,9 +139,11 @@ def _use(subject: Subject) -> list[UseLine]:
     return [line for line in found if line is not None]
 
 
-def _use_title(use: list[UseLine]) -> str:
+def _use_title(use: list[UseLine], *, is_over: bool) -> str:
     measured = use and use[0].label != "Memory"
-    return f"It uses {use[0].value} of its {use[0].label}" if measured else "Its use is not measured"
+    if not measured:
+        return "Its use was not measured" if is_over else "Its use is not measured"
+    return f"{'It used' if is_over else 'It uses'} {use[0].value} of its {use[0].label}"
 
 
 def _frac(subject: Subject, label: str, name: str) -> UseLine | None:
