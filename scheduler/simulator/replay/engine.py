@@ -64,7 +64,7 @@ def simulate(
     num_gpus = int(replay.servers.num_gpus.sum())
     return Outcome(
         records=records_of(columns, world.now_s, num_gpus=num_gpus, waits=tally.waits),
-        series=tally.series(),
+        series=tally.series(world.now_s),
         stays=tally.stays(world.seats, world.now_s),
         num_gpus=num_gpus,
         rounds=_rounds(columns, replay.round_s, loop.planned),

@@ -122,10 +122,12 @@ class Tally:
         largest = max(self._free, default=0)
         self._rows.append((at_s, self._allocated, self._useful, self._running, self._waiting, largest, *self._held))
 
-    def series(self) -> Series | None:
-        """Return the cluster over time."""
+    def series(self, now_s: float) -> Series | None:
+        """Return the cluster over time; jobs that still run hold their GPUs until ``now_s``."""
         if not self.wants_series:
             return None
+        if self._allocated and self._rows[-1][0] < now_s:
+            self._note(now_s)
         table = np.array(self._rows, dtype=np.float64).reshape(len(self._rows), 6 + len(self._held))
         return Series(
             at_s=table[:, 0],

@@ -61,6 +61,18 @@ def _job(arrival_s: float, num_gpus: int, run_s: float, profile: Profile | None 
     return SimJob(arrival_s=arrival_s, num_gpus=num_gpus, run_s=run_s, profile=profile or Profile())
 
 
+def test_what_still_runs_holds_its_gpus_until_the_end() -> None:
+    """A replay that is cut off is drawn to its last moment, whatever changed last before it."""
+    tables = snapshot_of([], [_gpus(4)], [QueueRow()])
+    what = ([_job(0.0, 2, 10.0), _job(0.0, 1, 9_000.0)], tables.servers, tables.queues, build_config(policy="fifo"))
+    outcome = simulate(Replay(*what, round_s=60.0, until_s=600.0, keep_series=True))
+    series = outcome.series
+
+    assert series is not None
+    assert (series.at_s[-1], series.allocated_gpus[-1]) == (outcome.until_s, 1.0)
+    assert float((series.allocated_gpus[:-1] * np.diff(series.at_s)).sum()) == outcome.records.service_gpu_s.sum()
+
+
 @pytest.mark.parametrize(
     ("order", "average"),
     [
