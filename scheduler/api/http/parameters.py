@@ -1,6 +1,5 @@
 """Query parameters: declared once, parsed strictly, written into the OpenAPI document from the same declaration."""
 
-import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from drf_spectacular.utils import OpenApiParameter
 
 from scheduler.api.http.errors import ParametersInvalid
 from scheduler.core.model.errors import FieldError
-from scheduler.core.spec.reading import is_storable
+from scheduler.core.spec.reading import is_storable, nearest, quoted
 from scheduler.services.inputs import REASON_CHARS
 
 MOST_TEXT = 400
@@ -130,8 +129,8 @@ def choices(name: str, description: str, options: Sequence[str]) -> QueryParamet
         words = tuple(dict.fromkeys(text.split(",")))
         unknown = next((word for word in words if word not in options), None)
         if unknown is not None:
-            near = difflib.get_close_matches(unknown[:120], options, n=1, cutoff=0.6)
-            ending = f", not {unknown[:120]!r}" + (f". Did you mean {near[0]!r}?" if near else "")
+            near = nearest(unknown, options)
+            ending = f", not {quoted(unknown)}" + (f". Did you mean {near!r}?" if near else "")
             raise ValueError(f"must be a comma-separated list of {', '.join(options)}{ending}")
         return words
 

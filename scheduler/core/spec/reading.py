@@ -5,7 +5,7 @@ A bad field yields its default, so that one pass finds everything that is wrong.
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
@@ -210,11 +210,16 @@ class FieldReader:
             self.bad(pointer, "length", f"{label} may take at most {most} in all. It takes {taken} bytes.")
 
 
+def nearest(word: str, known: Sequence[str]) -> str:
+    """Return the known word that was probably meant; empty for none."""
+    return next(iter(difflib.get_close_matches(word[:120], known, n=1, cutoff=0.6)), "")
+
+
 def _unknown(key: object, known: list[str] | None, label: str, elsewhere: Mapping[str, str]) -> str:
     """Return the sentence about an unknown key."""
     if known is None:
         return f"{quoted(key)} cannot be a key: keys are text."
-    near = difflib.get_close_matches(str(key)[:120], [*known, *elsewhere], n=1, cutoff=0.6)
-    found = f"{elsewhere[near[0]]}.{near[0]}" if near and near[0] in elsewhere else "".join(near)
+    near = nearest(str(key), [*known, *elsewhere])
+    found = f"{elsewhere[near]}.{near}" if near in elsewhere else near
     ending = f"Did you mean {found!r}?" if near else f"The keys here are {', '.join(known)}."
     return f"{quoted(key)} is not a key of {label}. {ending}"
