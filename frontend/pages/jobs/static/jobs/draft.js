@@ -1,5 +1,5 @@
 /* Keeps what is typed in the submit form while this tab is open, by address and reader: a page that may not be stored
-   comes back empty. Environment (it may hold secrets) and files are not kept. */
+   comes back empty. Environment (it may hold secrets) and files are not kept, nor is YAML that has an environment. */
 "use strict";
 
 (() => {
@@ -7,7 +7,7 @@
   const note = document.querySelector("[data-draft-note]");
   if (!form) return;
   const key = ["draft", form.dataset.reader, location.pathname + location.search, form.elements.mode.value].join(" ");
-  const isKept = ({ name, type }) => name && name !== "env" && !name.startsWith("file-") && !["hidden", "file", "submit", "button"].includes(type);
+  const isKept = ({ name, type, value }) => name && name !== "env" && !(name === "spec" && /\benv\b["']?\s*:/.test(value)) && !name.startsWith("file-") && !["hidden", "file", "submit", "button"].includes(type);
   const fields = () => [...form.elements].filter(isKept);
   const read = (field) => (field.type === "checkbox" ? field.checked : field.value);
   const save = () => {
