@@ -179,7 +179,7 @@ _CAUSES: dict[AlertKind, Words] = {
     AlertKind.DISK_FULL: lambda row, device: f"{data_size(row['numbers']['free_bytes'])} left in {row['subject']}.",
     AlertKind.FILES_STAY: lambda row, device: (
         f"{data_size(row['numbers']['size_bytes'])} were to go a day ago, first those of "
-        f"J-{row['numbers']['oldest_job']}. No agent has the rights, or none runs."
+        f"J-{row['numbers']['oldest_job']}. No agent has removed them: look whether one runs that owns them."
     ),
     AlertKind.WEBHOOK_FAILING: lambda row, device: (
         f"{counted(row['numbers']['failed'], 'message')} in a row failed"
