@@ -47,7 +47,12 @@ def test_a_falling_loss_is_called_falling_with_its_change() -> None:
 
 
 @pytest.mark.parametrize(
-    ("slope", "title"), [(-3e-4, "Loss ended at 1.03, down "), (1e-4, "Loss ended at 1.99, up "), (0, "Loss was level")]
+    ("slope", "title"),
+    [
+        (-3e-4, "Loss ended at 1.03; smoothed it went down "),
+        (1e-4, "Loss ended at 1.99; smoothed it went up "),
+        (0, "Loss was level"),
+    ],
 )
 def test_the_loss_of_a_job_that_has_ended_does_nothing_any_more(slope: float, title: str) -> None:
     """What is over is told as such."""

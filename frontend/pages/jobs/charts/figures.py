@@ -105,7 +105,7 @@ def _loss_finding(x: Sequence[float], raw: Sequence[float], smooth: Sequence[flo
         return f"Loss {'was' if is_over else 'has been'} level at {now} {span}"
     found = percent(abs(change), 1 if abs(change) < 0.1 else 0)
     if is_over:
-        return f"Loss ended at {now}, {'down' if change < 0 else 'up'} {found} {span}"
+        return f"Loss ended at {now}; smoothed it went {'down' if change < 0 else 'up'} {found} {span}"
     return f"Loss is {'still falling' if change < 0 else 'rising'}, {found} {span}"
 
 
