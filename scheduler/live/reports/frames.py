@@ -1,4 +1,4 @@
-"""Live frames: sends changes to the open pages, at most every half second for each websocket group.
+"""Live frames: sends changes to the open pages, at most four times a second for each websocket group.
 
 Nothing is read or sent for a group that no page watches: a page that opens later reads the database. The first change
 after a quiet time is sent at once, later ones together. The content comes from the selectors that pages and REST use,
@@ -17,7 +17,7 @@ from scheduler.selectors.cluster.overview import cluster_now
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.jobs.listing import job_row
 
-EVERY_S = 0.5
+EVERY_S = 0.25
 # In one frame; what is more follows with the next.
 ROWS_MOST = 200
 EVENTS_MOST = 20
