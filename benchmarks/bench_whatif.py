@@ -102,6 +102,7 @@ def measure(stack: Stack, cookie: str, start: Mapping[str, object], variants: Se
     return {
         "jobs": runs[0]["num_jobs"],
         "wall_s": round(frames[-1][0], 2),
+        "first_figures_s": round(next(at_s for at_s, told in frames if any(run["early"] for run in told["runs"])), 2),
         "frames": len(frames),
         "longest_gap_between_frames_s": round(told_s, 2),
         "longest_gap_between_values_s": round(moved_s, 2),

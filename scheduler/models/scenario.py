@@ -103,6 +103,7 @@ class ScenarioRun(models.Model):
     ended_at = models.DateTimeField(null=True)
     done_jobs = models.PositiveIntegerField(default=0)
     num_jobs = models.PositiveIntegerField(default=0)
+    early = models.JSONField(default=list)  # EarlyFigure as JSON: how it went up to moments that all runs share
     summary = models.JSONField(null=True)  # figures of the table
     figures = models.JSONField(null=True)  # curves of the charts
     costs = models.JSONField(default=dict)  # CPU seconds by part

@@ -97,6 +97,16 @@ class ScenarioRow(TypedDict):
     seeds: list[int]
 
 
+class EarlyRow(TypedDict):
+    """How a run went up to a moment of its replay: the latest that both it and the baseline have passed."""
+
+    passed_s: Annotated[float, "Since the first job came."]
+    come: Annotated[int, "Jobs that had come by then."]
+    ended: Annotated[int, "Those of them that had ended."]
+    wait_s: Annotated[float, "Mean time that they had waited without GPUs by then."]
+    baseline_wait_s: Annotated[float | None, "The same of the first variant; null for itself, and until it is known."]
+
+
 class ScenarioRunRow(TypedDict):
     """How far one run is."""
 
@@ -109,6 +119,7 @@ class ScenarioRunRow(TypedDict):
     num_jobs: Annotated[int, "0 until its jobs are read."]
     attempts: Annotated[int, "Times that a worker took it."]
     cpu_s: Annotated[float, "CPU time it took, once completed."]
+    early: Annotated[EarlyRow | None, "How it went so far; null until it is known, and of the cluster as it is now."]
 
 
 class ScenarioRunDetail(ScenarioRunRow):

@@ -10,6 +10,7 @@ from django.db.models import Count, QuerySet
 from scheduler.models import Event, Scenario, ScenarioRun, TraceFile
 from scheduler.models.scenario import AS_IT_WAS, SCENARIO_OPEN, RunState
 from scheduler.selectors.rows import (
+    EarlyRow,
     FidelityRow,
     Json,
     MetricCell,
@@ -25,6 +26,8 @@ from scheduler.selectors.times import iso, seconds_between
 from scheduler.selectors.visibility import Actor, is_admin, may_ask_what_if
 from scheduler.simulator.report.summary_text import LEAST_SEEDS, METRICS, Metric, mean_of
 from scheduler.simulator.study.variants import variant_from, variant_names
+
+EarlyJson = Mapping[str, float]  # EarlyFigure as it is stored
 
 # A worker says every second that it works on a scenario.
 SILENT_AFTER_S = 15.0
@@ -103,6 +106,7 @@ def _progress(scenario: Scenario, runs: Sequence[ScenarioRun], at: datetime) -> 
     shares = [_share(run) for run in runs]
     beats = [run.heartbeat_at for run in runs if run.heartbeat_at] + [scenario.heartbeat_at or scenario.created_at]
     is_open = scenario.state in SCENARIO_OPEN
+    of_baseline = {run.seed: run.early for run in runs if run.variant == 0}
     return {
         "id": scenario.pk,
         "state": scenario.state,
@@ -112,7 +116,7 @@ def _progress(scenario: Scenario, runs: Sequence[ScenarioRun], at: datetime) -> 
         "num_runs": len(runs),
         "silent": is_open and seconds_between(max(beats), at) > SILENT_AFTER_S,
         "elapsed_s": seconds_between(scenario.created_at, scenario.ended_at or at),
-        "runs": [_run_row(run) for run in runs],
+        "runs": [_run_row(run, baseline=of_baseline.get(run.seed) if run.variant else None) for run in runs],
     }
 
 
@@ -122,7 +126,7 @@ def _share(run: ScenarioRun) -> float:
     return run.done_jobs / run.num_jobs if run.num_jobs else 0.0
 
 
-def _run_row(run: ScenarioRun) -> ScenarioRunRow:
+def _run_row(run: ScenarioRun, *, baseline: Sequence[EarlyJson] | None = None) -> ScenarioRunRow:
     return {
         "variant": run.variant,
         "seed": run.seed,
@@ -133,6 +137,22 @@ def _run_row(run: ScenarioRun) -> ScenarioRunRow:
         "num_jobs": run.num_jobs,
         "attempts": run.attempts,
         "cpu_s": sum(run.costs.values()),
+        "early": _early_row(run.early, baseline or ()),
+    }
+
+
+def _early_row(early: Sequence[EarlyJson], baseline: Sequence[EarlyJson]) -> EarlyRow | None:
+    """Return the latest figure of a run; with a baseline, that of the latest moment that both have passed."""
+    if not early:
+        return None
+    at_s = {one["passed_s"]: one["wait_s"] for one in baseline}
+    shown = next((one for one in reversed(early) if one["passed_s"] in at_s), early[-1])
+    return {
+        "passed_s": shown["passed_s"],
+        "come": int(shown["come"]),
+        "ended": int(shown["ended"]),
+        "wait_s": shown["wait_s"],
+        "baseline_wait_s": at_s.get(shown["passed_s"]),
     }
 
 

@@ -214,6 +214,7 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
         "names": names,
         "progress": progress,
         "bars": [{**run, "name": dict(enumerate(names)).get(run["variant"], "as it was")} for run in progress["runs"]],
+        "has_early": any(run["early"] for run in progress["runs"]),
         "is_open": found.state in SCENARIO_OPEN,
         "may_end": found.owner_id == request.user.pk or is_admin(request.user),
         "words": start_words(found.start, about),

@@ -18,6 +18,7 @@ from scheduler.simulator.replay.replay import Replay
 from scheduler.simulator.replay.saving import Setting, States, load, save, setting_of
 from scheduler.simulator.state.begun import Begun
 from scheduler.simulator.state.columns import Columns
+from scheduler.simulator.state.early_figures import EarlyFigures
 from scheduler.simulator.state.outcome import Outcome
 from scheduler.simulator.state.tally import Tally
 from scheduler.simulator.state.waits import WaitTimes
@@ -28,7 +29,11 @@ _PROGRESS_EVERY = 32
 
 
 def simulate(
-    replay: Replay, *, states: States | None = None, progress: Callable[[int, int], None] | None = None
+    replay: Replay,
+    *,
+    states: States | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    early: EarlyFigures | None = None,
 ) -> Outcome:
     """Return what happens to the jobs. Jobs that nothing will ever start are left over: their end is +inf.
 
@@ -37,6 +42,7 @@ def simulate(
         states: Files with the state of the replay, to interrupt it and go on. After going on, series and stays begin at
             the interruption.
         progress: Called every few dozen rounds with the number of jobs done and of all jobs.
+        early: Tells figures while the replay goes on.
 
     Raises:
         ValueError: If the replay cannot be interrupted because a file does not hold all of its state: what
@@ -60,7 +66,7 @@ def simulate(
     if replay.begun:
         loop.begin(replay.begun, tally)
     with _workload_not_collected():
-        loop.run(progress, saver)
+        loop.run(progress, saver, early)
     num_gpus = int(replay.servers.num_gpus.sum())
     return Outcome(
         records=records_of(columns, world.now_s, num_gpus=num_gpus, waits=tally.waits),
@@ -200,11 +206,15 @@ class _RoundLoop:
         self._round_at_s = self._world.now_s
         self._planner.restore(self._world)
 
-    def run(self, progress: Callable[[int, int], None] | None, saver: _Saver) -> None:
+    def run(
+        self, progress: Callable[[int, int], None] | None, saver: _Saver, early: EarlyFigures | None = None
+    ) -> None:
         """Plan round after round until no job is left, nothing can change any more, or the replay is to stop."""
         world, planner, until_s, pending = self._world, self._planner, self._until_s, self._until_started
         while self._round_at_s <= until_s and self._round_at_s < math.inf:
             world.advance(self._round_at_s)
+            if early and early.next_s <= world.now_s:
+                early.take(world.columns, world.now_s)
             changes = planner.plan(world)
             self.planned += 1
             world.lend(changes.lent)

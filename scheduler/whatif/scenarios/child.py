@@ -26,6 +26,7 @@ from scheduler.simulator.replay.summary import summarize
 from scheduler.simulator.report.figures import figures_of, figures_to_json
 from scheduler.simulator.report.narrowed import narrowed
 from scheduler.simulator.report.until import figures_until
+from scheduler.simulator.state.early_figures import EarlyFigure, EarlyFigures
 from scheduler.simulator.study.starting_points import ready
 from scheduler.simulator.study.study import Result
 from scheduler.simulator.study.variants import variant_from
@@ -53,6 +54,10 @@ class ProgressWriter:
             self._said_s = now_s
             self.say({"done": done, "total": total})
 
+    def early(self, figure: EarlyFigure) -> None:
+        """Write a figure of a run that goes on."""
+        self.say({"early": figure.to_json()})
+
 
 def run(task: Mapping[str, Any], told: ProgressWriter) -> Json:
     """Return the result of a task.
@@ -69,6 +74,7 @@ def run(task: Mapping[str, Any], told: ProgressWriter) -> Json:
     if len(jobs) > task["most_jobs"]:
         raise BadInput(f"{len(jobs):,} jobs are more than the {task['most_jobs']:,} that a run may have.")
     told.say({"done": 0, "total": len(jobs)})
+    early = None if readied.begun else EarlyFigures([job.arrival_s for job in jobs], told.early)
     loaded_s = time.process_time()
     outcome = simulate(
         Replay(
@@ -84,6 +90,7 @@ def run(task: Mapping[str, Any], told: ProgressWriter) -> Json:
             begun=readied.begun,
         ),
         progress=told.progress,
+        early=early,
     )
     simulated_s = time.process_time()
     result = Result(arm=variant.arm, seed=int(task["seed"]), outcome=outcome, summary=summarize(outcome))

@@ -1,6 +1,7 @@
 """Child processes of runs as the worker sees them: start, tasks, messages, end. See ``child`` for the other side."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -9,10 +10,12 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from clusterweb.config.children import child_environment
+from scheduler.simulator.state.early_figures import MOMENTS, EarlyFigure
 
 MOST_JOBS = 200_000
 MOST_CPU_S = 900
@@ -30,6 +33,7 @@ class Child:
 
     Attributes:
         done, total: Ended jobs and all jobs of its run, from the last message.
+        early: How its run went up to some moments, ``EarlyFigure`` as JSON.
         result: The result of its run; None until it is sent.
         error: Why there is no result; empty until the run has failed.
         ended: Whether the run has ended and all its messages are read.
@@ -54,6 +58,7 @@ class Child:
 
     def _clear(self) -> None:
         self.done = self.total = 0
+        self.early: list[dict[str, float]] = []
         self.result: Json | None = None
         self.error = ""
         self.ended = False
@@ -98,10 +103,18 @@ class Child:
             self.result = dict(message["result"])
         elif "error" in message:
             self.error = str(message["error"])
+        elif "early" in message:
+            self._take_early(message["early"])
         elif "ended" in message:
             self._finish(int(message["ended"]))
         else:
             self.done, self.total = int(message["done"]), int(message["total"])
+
+    def _take_early(self, told: Json) -> None:
+        figure = {field.name: float(told[field.name]) for field in fields(EarlyFigure)}
+        if len(self.early) == MOMENTS or not all(map(math.isfinite, figure.values())):
+            raise ValueError("no early figure")
+        self.early = [*self.early, figure]  # anew: another thread may be writing the list
 
     def _finish(self, status: int) -> None:
         """Note that the run has ended; without a result or an error its status is the reason."""

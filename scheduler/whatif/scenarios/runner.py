@@ -115,6 +115,7 @@ class Runner:
         own.told_s = now_s
         is_done, at = child.ended, self._ports.clock.now()
         changes: dict[str, object] = {"heartbeat_at": at, "done_jobs": child.done, "num_jobs": child.total}
+        changes |= {"early": child.early}
         if is_done and child.result is not None:
             figures = child.result["figures"]
             jobs = figures["summary"]["jobs"]
@@ -207,7 +208,7 @@ class Runner:
         if run is None:
             return False
         claim = ScenarioRun.objects.filter(pk=run.pk, state=RunState.QUEUED)
-        taken = {"worker": self.name, "heartbeat_at": at, "started_at": at, "done_jobs": 0, "num_jobs": 0}
+        taken = {"worker": self.name, "heartbeat_at": at, "started_at": at, "done_jobs": 0, "num_jobs": 0, "early": []}
         if claim.update(state=RunState.RUNNING, attempts=F("attempts") + 1, **taken) != 1:
             return True  # another worker was faster; there may be more
         scenario = Scenario.objects.get(pk=run.scenario_id)

@@ -161,3 +161,24 @@ def test_error_of_the_replay_is_told_once(admin: User, client: Client, tmp_path:
 
     assert page.count("Replayed completion times are within") == 1
     assert "How far the replay is off</h2>" in page
+
+
+def test_running_scenario_tells_how_its_first_days_went(admin: User, client: Client) -> None:
+    """A variant is told beside the baseline at the latest moment that both have passed."""
+    body = scenario_body(variants=[{"policy": "fifo"}, {"policy": "las"}], seeds=[1])
+    scenario = scenario_create(actor=admin, body=body, at=AT)
+    waits = {0: [300.0, 600.0, 900.0], 1: [240.0, 480.0]}
+    for variant, of_variant in waits.items():
+        early = [
+            {"moment": moment, "passed_s": moment * 3_600.0, "come": 10 * moment, "ended": moment, "wait_s": wait_s}
+            for moment, wait_s in enumerate(of_variant, 1)
+        ]
+        scenario.runs.filter(variant=variant).update(state="running", started_at=AT, early=early)
+
+    rows = [run["early"] for run in client.get(f"/api/v1/whatif/{scenario.pk}").json()["progress"]["runs"]]
+    page = read(client, f"/whatif/{scenario.pk}")
+
+    assert rows[0] == {"passed_s": 10_800.0, "come": 30, "ended": 3, "wait_s": 900.0, "baseline_wait_s": None}
+    assert rows[1] == {"passed_s": 7_200.0, "come": 20, "ended": 2, "wait_s": 480.0, "baseline_wait_s": 600.0}
+    assert '15 min <span class="soft">in the first 3 h</span>' in page.replace("\xa0", " ")
+    assert '8 min <span class="soft">in the first 2 h, baseline 10 min</span>' in page.replace("\xa0", " ")

@@ -35,6 +35,8 @@ CLUSTER = Cluster(groups=(ServerGroup(count=2, gpus=4, cpus=16, memory_bytes=1e1
 PLAIN = {"locality": "consolidate", "mechanism": "proportional"}
 LONG = {"kind": "generator", "text": "philly?jobs=40000&load=1.3", "cluster": SMALL}
 
+EARLY_NAN = b'{"early": {"moment": 1, "passed_s": 1, "come": 1, "ended": 0, "wait_s": NaN}}\n'
+
 
 def test_what_others_leave_where_runs_work_is_not_loaded(
     worlds: Worlds, admin: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -63,7 +65,7 @@ def test_process_of_a_run_is_told_no_secret(worlds: Worlds, admin: User, monkeyp
     assert not set(told) & {"VAR_DIR", "DJANGO_SETTINGS_MODULE"}
 
 
-@pytest.mark.parametrize("sent", [b"[" * 10_000 + b"\n", b'{"result": 1}\n', b"{}\n", b"x" * 100_000])
+@pytest.mark.parametrize("sent", [b"[" * 10_000 + b"\n", b'{"result": 1}\n', b"{}\n", b"x" * 100_000, EARLY_NAN])
 def test_process_that_sends_no_result_fails_the_run(
     sent: bytes, worlds: Worlds, admin: User, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

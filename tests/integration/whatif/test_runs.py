@@ -33,7 +33,13 @@ def test_generated_workload_is_simulated_for_every_variant_and_seed(worlds: Worl
     assert first["mean"] == pytest.approx(sum(first["draws"]) / 2)
     assert len(set(first["draws"])) == 2
     assert [metrics[key]["variants"][0]["mean"] is None for key in ("p50_jct_s", "p99_jct_s")] == [False, True]
-    assert scenario_progress(scenario, datetime.now(UTC))["frac"] == 1.0
+    progress = scenario_progress(scenario, datetime.now(UTC))
+    assert progress["frac"] == 1.0
+    early = [run["early"] for run in progress["runs"]]
+    assert [one and one["come"] for one in early] == [run.num_jobs for run in scenario.runs.all()]
+    assert [one and one["baseline_wait_s"] is None for one in early] == [
+        run["variant"] == 0 for run in progress["runs"]
+    ]
     assert {frame.group for frame in worlds.frames.sent} == {f"scenario.{scenario.pk}"}
     assert worlds.frames.sent[-1].data["state"] == "completed"
 

@@ -26,6 +26,14 @@
       row.querySelector("[data-run-percent]").textContent = Shell.percent(run.frac);
       const jobs = run.num_jobs ? `${Shell.number(run.done_jobs)} of ${Shell.number(run.num_jobs)}` : run.state === "running" ? "being read" : "";
       row.querySelector("[data-run-jobs]").textContent = jobs;
+      if (run.early) {
+        const { wait_s: waitS, passed_s: passedS, baseline_wait_s: baselineS } = run.early;
+        const beside = document.createElement("span");
+        beside.className = "soft";
+        beside.textContent = `in the first ${Shell.duration(passedS)}${baselineS === null ? "" : `, baseline ${Shell.duration(baselineS)}`}`;
+        row.querySelector("[data-run-early]").replaceChildren(`${Shell.duration(waitS)} `, beside);
+        part("early").hidden = false;
+      }
     }
     // A variant whose first run has ended is shown beside those before it.
     const known = data.runs.filter((run) => run.variant < 1000 && run.state === "completed" && String(run.seed) === card.dataset.seed);
