@@ -93,6 +93,8 @@ class QueueRounds:
             changes = self._fewest(world)
         if self._lines is not None:
             self._lines.note(changes)
+        if self._side_by_side is not None:
+            self._side_by_side.start(changes.started)
         amend_overdue(changes, self._overdue, world)
         self.unsettled = bool(changes.started or changes.stopped)
         return changes
@@ -246,6 +248,8 @@ class QueueRounds:
         seats = {row: tuple(seat[:2] for seat in grant) for row, grant in world.seats.items()}
         for row, at in seats.items():
             self._board.sit(row, at)
+        if self._side_by_side is not None:
+            self._side_by_side.start(np.flatnonzero(np.isfinite(world.columns.first_start_s)).tolist())
         grants = self._ledger.sit(seats, (), self._board.space.free)
         self._overdue = {row: grant for row, grant in grants.items() if grant != world.seats[row]}
         self._jobs_wait = True  # maybe; the next round finds out

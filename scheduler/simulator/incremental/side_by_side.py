@@ -24,11 +24,13 @@ from scheduler.core.packing.selection import Demands
 from scheduler.core.round.admission import Standing, is_within_share
 from scheduler.simulator.incremental.planner_input import PlannerInput
 from scheduler.simulator.incremental.queue_shares import QueueShares
+from scheduler.simulator.incremental.running_order import QuotaCover, RunningOrder
 from scheduler.simulator.incremental.waiting_lines import KeptLines
-from scheduler.simulator.incremental.walks.lines_walk import LinesWalk, Place
+from scheduler.simulator.incremental.walks.lines_walk import LinesWalk, Place, Turns
 from scheduler.simulator.incremental.walks.preemption_candidates import Key
 
 _COVERED, _BORROWS, _BEYOND = (int(standing) for standing in Standing)
+_NONE = np.zeros(0, dtype=np.int64)
 _END: Key = (math.inf, math.inf, math.inf, 0)
 
 
@@ -74,6 +76,8 @@ class SideBySide:
         self._seating = Seating(board, shape)
         demands = Demands(rows=np.arange(len(shape)), shape=shape, gangs=gangs, limits=[() for _ in tree.paths])
         self._walk = LinesWalk(board, demands, tree, self._locality, self._seating)
+        self._num_gpus = given.columns.num_gpus
+        self._order, self._queue = RunningOrder(given.columns, lines.present), given.columns.queue
         self._capacity_gpus = int(given.servers.num_gpus.sum())
         self._rights = [
             (float(cap), float(quota), weight)
@@ -89,32 +93,36 @@ class SideBySide:
         self._covered: dict[int, int] = {}  # by line, how many of its first jobs a quota covers
         self._served: dict[int, int] = {}  # by line, how many of its first jobs are to start
         self._last: dict[int, Key] = {}  # by queue, the last job without quota that begins within the fair share
-        # By queue, what counts before its first job without quota if it is not all that it holds; and where running
-        # jobs count by their place in the order, these, and with their GPUs those without quota.
+        # By queue, what counts before its first job without quota if it is not all that it holds; and with their GPUs
+        # the jobs that run without quota.
         self._used_gpus: dict[int, int] = {}
-        self._running: dict[int, list[Key]] = self._in_order(now_s) if self._by_order else {}
-        self._without: dict[int, list[tuple[Key, int]]] = {queue: [] for queue in self._running}
-        self._in_quota_running: list[Key] = []
+        self._without: dict[int, list[tuple[Key, int]]] = {}
+        # Where running jobs count by their place in the order, these, and which of them a quota covers.
+        self._over = self._over_quota() if self._by_order else []
+        if self._over or not self._may_seat_all:
+            self._running = self._order.at(now_s)
+            self._in_quota_running = np.ones(len(self._running), dtype=np.bool_)
         if self._departures != self._board.departures:
             self._departures = self._board.departures
             self._closed.clear()
 
-    def _in_order(self, now_s: float) -> dict[int, list[Key]]:
-        """Return the running jobs that may count by queue, in the order of the policy.
+    def _over_quota(self) -> list[int]:
+        """Return the queues in which the order tells what the quota covers: those asking for more than it.
 
-        Where all jobs that wait may find free GPUs, only those of a queue that asks for more than its quota.
+        Where all jobs that wait may find free GPUs, running jobs stay, and a queue counts only if a job waits there.
         """
-        lines, board = self._lines, self._board
+        lines = self._lines
         asked = zip(self._tree.quota, self._held, lines.gpus_of_queue, lines.of_queue, strict=True)
-        running: dict[int, list[Key]] = {
-            queue: []
+        return [
+            queue
             for queue, (quota, has, more, waiting) in enumerate(asked)
-            if not self._may_seat_all or (waiting and has + more > quota)
-        }
-        queue_of = board.queue
-        for key in sorted(lines.keys([row for row in board.seats if queue_of[row] in running], now_s)):
-            running[queue_of[key[3]]].append(key)
-        return running
+            if has and has + more > quota and (waiting or not self._may_seat_all)
+        ]
+
+    def start(self, rows: Iterable[int]) -> None:
+        """Note jobs that start."""
+        if self._by_order:
+            self._order.start(rows)
 
     def decided(self, now_s: float) -> Decision | None:
         """Decide a round. None when it takes a walk over all jobs; then the board is as before."""
@@ -145,12 +153,12 @@ class SideBySide:
     def _walked(self) -> bool:
         """Seat jobs on free GPUs and on those of weaker jobs; return False when one within its quota finds no room."""
         covered, walk = self._in_quota(), self._walk
-        self._last = self._last_within(self._running)
+        self._last = self._last_within(range(len(self._held)))
         others = [self._place(key, queue) for queue, jobs in self._without.items() for key, _ in jobs]
         walk.begin(sorted(others))
         if covered:
-            claims, running = ([(_COVERED, key) for key in keys] for keys in (covered, sorted(self._in_quota_running)))
-            if not walk.seat_covered(claims, running):
+            running = Turns(self._running[self._in_quota_running], _COVERED, self._order.key)
+            if not walk.seat_covered([(_COVERED, key) for key in covered], running):
                 return False
         walk.seat_others(self._lines.lines, self._covered, self._place_in)
         return True
@@ -183,32 +191,38 @@ class SideBySide:
     def _in_quota(self) -> list[Key]:
         """Return the waiting jobs that the quota of their queue covers, in the order of the policy."""
         covered: list[Key] = []
-        lines, gpus_of = self._lines, self._board.num_gpus
+        lines = self._lines
+        if self._over:
+            queue_of, gpus_of = self._queue[self._running], self._num_gpus[self._running]
         for queue, (quota, held) in enumerate(zip(self._tree.quota, self._held, strict=True)):
-            running, numbers = self._running.get(queue, ()), lines.of_queue[queue]
-            left = quota if running else quota - held
-            if not running and (left <= 0 or not numbers):
+            numbers = lines.of_queue[queue]
+            if queue in self._over:
+                among = (queue_of == queue).nonzero()[0]
+                cover = QuotaCover(self._running[among], gpus_of[among], self._order.key, quota)
+            elif quota <= held or not numbers:
                 continue
-            heap = [(lines.lines[number][0], number) for number in numbers if lines.gpus_of_line[number] <= left]
+            else:
+                cover = QuotaCover(_NONE, _NONE, self._order.key, quota - held)
+            heap = [(lines.lines[number][0], number) for number in numbers if lines.gpus_of_line[number] <= cover.left]
             heapify(heap)
-            for ahead in (*running, _END):
-                while heap and heap[0][0] < ahead:
-                    key, number = heappop(heap)
-                    if lines.gpus_of_line[number] > left:
-                        continue  # nor do the jobs behind it fit
-                    left -= lines.gpus_of_line[number]
-                    covered.append(key)
-                    at = self._covered[number] = self._covered.get(number, 0) + 1
-                    if at < len(lines.lines[number]):
-                        heappush(heap, (lines.lines[number][at], number))
-                if ahead is not _END:
-                    gpus = gpus_of[ahead[3]]
-                    if gpus <= left:
-                        left -= gpus
-                        self._in_quota_running.append(ahead)
-                    else:
-                        self._without[queue].append((ahead, gpus))
-            self._used_gpus[queue] = quota - left
+            while heap:
+                key, number = heappop(heap)
+                if lines.gpus_of_line[number] <= cover.left:
+                    cover.pass_until(key)
+                if lines.gpus_of_line[number] > cover.left:
+                    continue  # nor do the jobs behind it fit
+                cover.left -= lines.gpus_of_line[number]
+                covered.append(key)
+                at = self._covered[number] = self._covered.get(number, 0) + 1
+                if at < len(lines.lines[number]):
+                    heappush(heap, (lines.lines[number][at], number))
+            if queue in self._over:
+                cover.pass_until(None)
+                without = among[cover.without]
+                self._in_quota_running[without] = False
+                keys = map(self._order.key, self._running[without].tolist())
+                self._without[queue] = [*zip(keys, gpus_of[without].tolist(), strict=True)]
+            self._used_gpus[queue] = quota - cover.left
         if self._shares:
             covered = [self._shares.key(self._board.queue[key[3]], key) for key in covered]
         covered.sort()

@@ -15,7 +15,7 @@ import numpy as np
 
 from scheduler.core.model.changes import Changes
 from scheduler.core.model.numbering import numbered
-from scheduler.core.model.tables import IntArray, Snapshot
+from scheduler.core.model.tables import FloatArray, IntArray, Snapshot
 from scheduler.core.round.capabilities import FillsQueues, MayBackfill, Steady
 from scheduler.core.round.config import Policy
 from scheduler.simulator.incremental.planner_input import PlannerInput
@@ -68,7 +68,7 @@ class KeptLines:
         self._possible: list[bool] = demands.shapes.possible.tolist()
         self._num_queues = num_queues
         self._first_come = isinstance(policy, FillsQueues)  # the order inside a queue
-        self._first_key: list[float] = self._present(np.arange(len(columns)), 0.0)
+        self._first_key: list[float] = self.present(np.arange(len(columns)), 0.0).tolist()
         self._first_start_s, self._arrival_s = cells(columns.first_start_s), cells(columns.arrival_s)
         self._ended = cells(columns.ended)
         self._keys: dict[int, Key] = {}
@@ -101,7 +101,7 @@ class KeptLines:
         if not rows:
             return []
         first_start_s, arrival_s = self._first_start_s, self._arrival_s
-        present = self._present(np.array(rows, dtype=np.int64), now_s)
+        present: list[float] = self.present(np.array(rows, dtype=np.int64), now_s).tolist()
         return [(key, first_start_s[row], arrival_s[row], row) for row, key in zip(rows, present, strict=True)]
 
     def key(self, row: int) -> Key:
@@ -165,10 +165,10 @@ class KeptLines:
         if self._depth:
             self._depth = {number: depth - 1 for number, depth in self._depth.items() if depth - 1 > _FEWEST}
 
-    def _present(self, rows: IntArray, now_s: float) -> list[float]:
+    def present(self, rows: IntArray, now_s: float) -> FloatArray:
+        """Return what stands first in the present keys of some jobs."""
         if self._first_come:
-            return [0.0] * len(rows)
+            return np.zeros(len(rows))
         jobs = self._columns.look(rows, now_s)
         snapshot = Snapshot(now_s=now_s, jobs=jobs, servers=self._servers, queues=self._queues)
-        keys: list[float] = self._policy.priority(snapshot).tolist()
-        return keys
+        return self._policy.priority(snapshot)

@@ -14,7 +14,7 @@ from itertools import accumulate, chain, takewhile
 import numpy as np
 
 from scheduler.core.model.queue_tree import QueueTree
-from scheduler.core.model.tables import NO_ROW
+from scheduler.core.model.tables import NO_ROW, IntArray
 from scheduler.core.packing.board import Board
 from scheduler.core.packing.claims import NO_TURN, DisplaceableJobs, Part
 from scheduler.core.packing.draft import Seats
@@ -28,6 +28,27 @@ from scheduler.simulator.incremental.walks.preemption_candidates import Key
 # Turn of a job: its standing, its place in the order of the policy.
 Place = tuple[int, Key]
 _NONE = np.zeros(0, dtype=np.int64)
+
+
+class Turns:
+    """The turns of some running jobs, strongest first. Few of them are ever asked for, so none is made before.
+
+    Attributes:
+        rows: (n,) the jobs.
+    """
+
+    def __init__(self, rows: IntArray, standing: int, key: Callable[[int], Key]) -> None:
+        self.rows, self._standing, self._key = rows, standing, key
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, at: int) -> Place:
+        return self.of(self.rows.item(at))
+
+    def of(self, row: int) -> Place:
+        """Return the turn of one of them."""
+        return self._standing, self._key(row)
 
 
 class LinesWalk:
@@ -48,18 +69,21 @@ class LinesWalk:
     def begin(self, others: list[Place]) -> None:
         """Begin a round with the jobs that run without quota, strongest first."""
         self._others = others
+        self._other_rows = np.array([place[1][3] for place in others], dtype=np.int64)
+        self._turn_of: dict[int, Place] = {}  # of them, empty until one is asked for
         self._later: list[tuple[Place, int]] = []
         self.turns: dict[int, Place] = {}
         self.reclaimed: set[int] = set()
 
-    def seat_covered(self, claims: list[Place], covered: list[Place]) -> bool:
+    def seat_covered(self, claims: list[Place], covered: Turns) -> bool:
         """Seat jobs within a quota; return False when one finds no room, or loses its seats and finds no others.
 
         Args:
             claims: Those that wait, strongest first.
             covered: Those that run, strongest first.
         """
-        self._prepare(covered, anyway=self._others)
+        self._covered = covered
+        self._prepare(covered, covered.rows, anyway=True)
         heap = [(place, NO_ROW) for place in claims]
         while heap:
             place, _ = heappop(heap)
@@ -79,7 +103,7 @@ class LinesWalk:
         """
         at_of = {number: at for number, line in lines.items() if (at := first.get(number, 0)) < len(line)}
         board, num_gpus = self._board, self._board.num_gpus
-        self._prepare(self._others, anyway=[])
+        self._prepare(self._others, self._other_rows, anyway=False)
         heads = [(place_in(number, lines[number][at]), number) for number, at in at_of.items()]
         hopeful = self._hopeful_sizes(heads + self._later)
         # Lines whose jobs find no more room until a job leaves its seats.
@@ -125,19 +149,20 @@ class LinesWalk:
         left = sum([gpus for at, gpus in self._gone if at >= passed])
         return self._board.space.total + self._weaker_gpus[passed] - left
 
-    def _prepare(self, running: list[Place], *, anyway: list[Place]) -> None:
+    def _prepare(self, running: Turns | list[Place], rows: IntArray, *, anyway: bool) -> None:
         """Begin a part of the walk that comes past ``running`` jobs, before or after the claim that wants their seats.
 
-        Jobs of ``anyway`` may have to leave for each claim of the part, and before all others. Both strongest first.
+        With ``anyway`` jobs without quota may have to leave for each claim of the part, and before all others.
         """
+        before = self._other_rows if anyway else _NONE
 
         def displaceable() -> DisplaceableJobs:
-            rows = np.array([place[1][3] for place in (*reversed(anyway), *reversed(running))], dtype=np.int64)
-            turns = np.concatenate((np.full(len(anyway), NO_TURN), 2 * np.arange(len(running))[::-1] + 1))
-            return DisplaceableJobs(job=rows, turn=turns, locked=np.zeros(len(rows), dtype=np.bool_))
+            jobs = np.concatenate((before[::-1], rows[::-1]))
+            turns = np.concatenate((np.full(len(before), NO_TURN), 2 * np.arange(len(rows))[::-1] + 1))
+            return DisplaceableJobs(job=jobs, turn=turns, locked=np.zeros(len(jobs), dtype=np.bool_))
 
-        self._running, self._anyway, self._gone = running, anyway, list[tuple[int, int]]()
-        self._turn_of: dict[int, Place] = {}  # empty until a search needs columns
+        self._running, self._anyway, self._gone = running, self._others if anyway else [], list[tuple[int, int]]()
+        self._in_columns = False  # whether a search has needed columns, which note what leaves from then on
         part = Part(
             waiting=_NONE,
             waiting_turn=_NONE,
@@ -179,15 +204,20 @@ class LinesWalk:
     def _seats_of_weaker(self, place: Place, scope: int) -> tuple[Seats, list[Place]]:
         """Return seats for a job once others have left theirs, and the turns of those that have to."""
         row, board = place[1][3], self._board
-        if not self._turn_of and board.num_gpus[row] == 1 and not board.space.total:
+        if not self._in_columns and board.num_gpus[row] == 1 and not board.space.total:
             weakest = self._weakest(place, scope)
             return (one_gpu(board.seats[weakest[1][3]]), [weakest]) if weakest else ((), [])
         seats, victims, _ = self._room.room(row, scope, 2 * bisect_left(self._running, place))
         rows = self._room.rows()
-        self._turn_of = self._turn_of or {each[1][3]: each for each in (*self._running, *self._anyway)}
+        self._in_columns = True
         for at in victims:
             rows.leave(at, board.seats[rows.row[at]])
-        return seats, [self._turn_of[rows.row[at]] for at in victims]
+        return seats, [self._turn(rows.row[at]) for at in victims]
+
+    def _turn(self, row: int) -> Place:
+        """Return the turn of a running job."""
+        self._turn_of = self._turn_of or {place[1][3]: place for place in self._others}
+        return self._turn_of.get(row) or self._covered.of(row)
 
     def _weakest(self, place: Place, scope: int) -> Place | None:
         """Return the turn of the weakest job that may have to leave for one GPU. A search would take it, too."""
