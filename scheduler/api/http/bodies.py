@@ -28,6 +28,15 @@ class ReasonField(serializers.CharField):
         )
 
 
+class WholeNumberField(serializers.IntegerField):
+    """A whole number between two others, both included. The refusal of another one says which."""
+
+    def __init__(self, *, min_value: int, max_value: int, **options: Any) -> None:  # as of the base class
+        right = f"It must be a whole number between {min_value:,} and {max_value:,}."
+        wrong: dict[str, Any] = dict.fromkeys(("invalid", "max_string_length", "min_value", "max_value"), right)
+        super().__init__(min_value=min_value, max_value=max_value, error_messages=wrong, **options)
+
+
 class OneOfField(serializers.ChoiceField):
     """A word of a closed list; a mapping says what each means. The refusal of another word lists them."""
 

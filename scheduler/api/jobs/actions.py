@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduler.api.http.bodies import Body, OneOfField, read_body
+from scheduler.api.http.bodies import Body, OneOfField, WholeNumberField, read_body
 from scheduler.api.http.documents import document_of
 from scheduler.api.http.idempotency import once
 from scheduler.api.http.permissions import WRITE_JOBS
@@ -41,7 +41,7 @@ class ActionsBody(Body):
         max_length=MOST_JOBS,
         help_text="Ids, numbers, or `J-` and the number.",
     )
-    priority = serializers.IntegerField(
+    priority = WholeNumberField(
         min_value=PRIORITY[0],
         max_value=PRIORITY[1],
         required=False,

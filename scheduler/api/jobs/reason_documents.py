@@ -2,7 +2,7 @@
 
 from rest_framework import serializers
 
-from scheduler.api.http.bodies import Body
+from scheduler.api.http.bodies import Body, WholeNumberField
 from scheduler.api.http.documents import document_of
 from scheduler.api.jobs.documents import SpecDocument
 from scheduler.api.jobs.history_documents import GapDocument
@@ -25,9 +25,9 @@ class ChangeBody(Body):
     """What a waiting job asks for from now on; what is absent stays."""
 
     queue = serializers.CharField(required=False, max_length=120, help_text="A leaf queue.")
-    gpus = serializers.IntegerField(required=False, min_value=1, max_value=1_000_000)
-    min_gpus = serializers.IntegerField(required=False, min_value=1, max_value=1_000_000)
-    max_servers = serializers.IntegerField(required=False, min_value=1, max_value=1_000_000)
+    gpus = WholeNumberField(required=False, min_value=1, max_value=1_000_000)
+    min_gpus = WholeNumberField(required=False, min_value=1, max_value=1_000_000)
+    max_servers = WholeNumberField(required=False, min_value=1, max_value=1_000_000)
     cpus = serializers.JSONField(required=False, help_text='Cores, or "auto".')
     memory = serializers.CharField(required=False, max_length=20, help_text='Such as "4GiB", or "auto".')
 

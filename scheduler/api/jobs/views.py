@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from scheduler.api.http import parameters
-from scheduler.api.http.bodies import Body, read_body
+from scheduler.api.http.bodies import Body, WholeNumberField, read_body
 from scheduler.api.http.idempotency import once
 from scheduler.api.http.pagination import PAGE, Order
 from scheduler.api.http.parsers import JsonBody, YamlBody
@@ -286,7 +286,7 @@ class JobDiscard(_JobAction):
 class PriorityBody(Body):
     """How urgent a job is from now on."""
 
-    priority = serializers.IntegerField(
+    priority = WholeNumberField(
         min_value=PRIORITY[0], max_value=PRIORITY[1], help_text="Larger goes first where the policy looks at it."
     )
 

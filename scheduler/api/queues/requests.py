@@ -7,7 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduler.api.http.bodies import Body, ReasonField, read_body
+from scheduler.api.http.bodies import Body, ReasonField, WholeNumberField, read_body
 from scheduler.api.http.documents import document_of, page_of
 from scheduler.api.http.idempotency import once
 from scheduler.api.http.openapi import MEANING, ProblemDocument
@@ -41,7 +41,7 @@ class AskBody(Body):
     """A request for quota."""
 
     queue = serializers.CharField(max_length=120, help_text="Name of the queue.")
-    quota_gpus = serializers.IntegerField(min_value=0, max_value=MOST_GPUS, help_text=WHOLE_QUOTA)
+    quota_gpus = WholeNumberField(min_value=0, max_value=MOST_GPUS, help_text=WHOLE_QUOTA)
     until = serializers.DateField(
         allow_null=True, default=None, help_text="Last day (UTC) on which it is needed; null: for good."
     )
@@ -51,11 +51,11 @@ class AskBody(Body):
 class GrantBody(Body):
     """What is given."""
 
-    quota_gpus = serializers.IntegerField(
+    quota_gpus = WholeNumberField(
         min_value=0, max_value=MOST_GPUS, required=False, help_text="What was asked for without."
     )
     moves = serializers.DictField(
-        child=serializers.IntegerField(min_value=0, max_value=MOST_GPUS),
+        child=WholeNumberField(min_value=0, max_value=MOST_GPUS),
         default=dict,
         help_text="New quotas of queues beside it, by name, as in a change of the quota.",
     )
@@ -67,7 +67,7 @@ class GrantBody(Body):
 class AskChangeBody(Body):
     """What is asked for instead; what is left out stays."""
 
-    quota_gpus = serializers.IntegerField(min_value=0, max_value=MOST_GPUS, required=False, help_text=WHOLE_QUOTA)
+    quota_gpus = WholeNumberField(min_value=0, max_value=MOST_GPUS, required=False, help_text=WHOLE_QUOTA)
     until = serializers.DateField(
         allow_null=True, required=False, help_text="Last day (UTC) on which it is needed; null: for good."
     )

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents.protocol.isolation import LEVEL_MEANING
-from scheduler.api.http.bodies import Body, OneOfField, ReasonField, read_body
+from scheduler.api.http.bodies import Body, OneOfField, ReasonField, WholeNumberField, read_body
 from scheduler.api.http.idempotency import once
 from scheduler.api.http.openapi import MEANING, ProblemDocument
 from scheduler.api.http.pagination import whole_list
@@ -47,8 +47,8 @@ class QueueBody(Body):
     parent = serializers.CharField(  # type: ignore[assignment]  # a field; the class takes it from the attribute
         max_length=120, allow_null=True, default=None, help_text="Name of the queue above; null for a queue at the top."
     )
-    quota_gpus = serializers.IntegerField(min_value=0, max_value=MOST_GPUS, help_text="Guaranteed GPUs.")
-    max_gpus = serializers.IntegerField(
+    quota_gpus = WholeNumberField(min_value=0, max_value=MOST_GPUS, help_text="Guaranteed GPUs.")
+    max_gpus = WholeNumberField(
         min_value=0, max_value=MOST_GPUS, allow_null=True, default=None, help_text="Most GPUs ever; null: no limit."
     )
     weight = serializers.FloatField(
@@ -69,12 +69,12 @@ class QueueBody(Body):
 class QuotaFields(Body):
     """What a queue may hold; what is left out stays."""
 
-    quota_gpus = serializers.IntegerField(min_value=0, max_value=MOST_GPUS, required=False)
-    max_gpus = serializers.IntegerField(min_value=0, max_value=MOST_GPUS, allow_null=True, required=False)
+    quota_gpus = WholeNumberField(min_value=0, max_value=MOST_GPUS, required=False)
+    max_gpus = WholeNumberField(min_value=0, max_value=MOST_GPUS, allow_null=True, required=False)
     weight = serializers.FloatField(min_value=0.01, max_value=1e6, required=False)
     may_borrow = serializers.BooleanField(required=False)
     moves = serializers.DictField(
-        child=serializers.IntegerField(min_value=0, max_value=MOST_GPUS),
+        child=WholeNumberField(min_value=0, max_value=MOST_GPUS),
         default=dict,
         help_text="New quotas of queues beside it, by name, so that GPUs move from one to the other in one step.",
     )
@@ -89,10 +89,10 @@ class QuotaBody(QuotaFields):
 class LimitsBody(Body):
     """What one user may have in a queue; what is left out stays."""
 
-    user_max_gpus = serializers.IntegerField(
+    user_max_gpus = WholeNumberField(
         min_value=1, max_value=MOST_GPUS, allow_null=True, required=False, help_text="Held at once; null: no limit."
     )
-    user_max_queued = serializers.IntegerField(
+    user_max_queued = WholeNumberField(
         min_value=1, max_value=MOST_GPUS, allow_null=True, required=False, help_text="Queued; null: no limit."
     )
     reason = ReasonField()
@@ -101,7 +101,7 @@ class LimitsBody(Body):
 class IdleBody(Body):
     """What becomes of jobs that hold GPUs without using them; what is left out stays."""
 
-    idle_after_s = serializers.IntegerField(
+    idle_after_s = WholeNumberField(
         min_value=AFTER_S[0],
         max_value=AFTER_S[1],
         allow_null=True,
@@ -125,17 +125,17 @@ class IsolationBody(Body):
 class KeptFilesBody(Body):
     """How long a queue keeps the directories of ended jobs; a field that is missing stays as it is."""
 
-    keep_directories_days = serializers.IntegerField(
+    keep_directories_days = WholeNumberField(
         min_value=KEEP_DAYS[0], max_value=KEEP_DAYS[1], required=False, help_text="Days after the end of a job."
     )
-    directories_most_bytes = serializers.IntegerField(
+    directories_most_bytes = WholeNumberField(
         min_value=MOST_BYTES[0],
         max_value=MOST_BYTES[1],
         allow_null=True,
         required=False,
         help_text="Of all jobs together; beyond it the oldest go early; null: no limit.",
     )
-    user_directories_most_bytes = serializers.IntegerField(
+    user_directories_most_bytes = WholeNumberField(
         min_value=MOST_BYTES[0],
         max_value=MOST_BYTES[1],
         allow_null=True,

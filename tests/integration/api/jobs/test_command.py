@@ -230,7 +230,7 @@ def test_priority_is_changed_and_a_bad_one_refused(shop: World, capsys: pytest.C
     assert main(["priority", number, "80"]) == 0
     assert capsys.readouterr().out == f"{number}  priority 80 from the next round on\n"
     assert main(["priority", number, "101"]) == 1
-    assert "/priority" in capsys.readouterr().err
+    assert "/priority: It must be a whole number between 0 and 100." in capsys.readouterr().err
     assert Job.objects.get(number=int(number.removeprefix("J-"))).priority == 80
 
 
