@@ -138,7 +138,7 @@ def search_of(*, queue: str) -> dict[str, Any]:
 class _NoUse(Use):
     """Notes nothing: reports are too far apart to tell how busy GPUs were; ``load_week`` writes it at the end."""
 
-    def take(self, job_id: str, *, second: int, gpu_frac: float | None) -> None:
+    def take(self, attempt_id: str, *, at_s: float, gpu_frac: float | None) -> None:
         """Do nothing."""
 
 

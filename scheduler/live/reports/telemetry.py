@@ -67,7 +67,7 @@ class Telemetry:
         for attempt in report.attempts:
             if attempt.attempt_id in job_of and attempt.phase != "ended":
                 self._put(SampleScope.JOB, job_of[attempt.attempt_id], second, job_values(attempt))
-                self.use.take(job_of[attempt.attempt_id], second=second, gpu_frac=attempt.gpu_frac)
+                self.use.take(attempt.attempt_id, at_s=at.timestamp(), gpu_frac=attempt.gpu_frac)
 
     def _put(self, scope: str, scope_id: str, second: int, values: SampleJson) -> None:
         measured = {name: value for name, value in values.items() if value is not None}
@@ -79,7 +79,7 @@ class Telemetry:
         if now_s - self.written_s < FLUSH_EVERY_S:
             return False
         self.written_s = now_s
-        self.use.flush(at=at, now_s=now_s)
+        self.use.flush(now_s=now_s)
         waiting, self.waiting = self.waiting, {}
         second = int(at.timestamp())
         waiting[SampleScope.CLUSTER, "1", second] = cluster_values(at)

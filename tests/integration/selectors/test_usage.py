@@ -220,19 +220,94 @@ def test_leads_read_what_each_column_of_the_csv_holds() -> None:
     assert ", ".join(COLUMNS) in CSV_IS
 
 
+def measured(job: Job, *seconds: float, gpu_frac: float | None = 0.5) -> Use:
+    """Return the use of a job's attempt after reports so many seconds after AT, written."""
+    use, attempt = Use(), job.attempts.get()
+    for second in seconds:
+        use.take(attempt.pk, at_s=AT.timestamp() + second, gpu_frac=gpu_frac)
+    use.flush(now_s=1_000.0)
+    return use
+
+
+def held_from(job: Job, begin_s: float, end_s: float | None = None) -> Lease:
+    """Let a job hold its GPUs from so many seconds after AT."""
+    lease = Lease.objects.get(attempt__job=job)
+    lease.opened_at = AT + timedelta(seconds=begin_s)
+    lease.closed_at = None if end_s is None else AT + timedelta(seconds=end_s)
+    lease.save()
+    return lease
+
+
 @pytest.mark.django_db
 def test_busy_time_is_kept_by_the_hour_of_the_user() -> None:
-    """Three reports a second apart at half speed on two GPUs: three busy GPU-seconds of six, once."""
+    """Four reports a second apart at half speed on two GPUs: three busy GPU-seconds of six, once."""
     vision, owner = queue_make("vision"), user_make()
     job = job_make(vision, state=JobState.RUNNING, owner=owner, num_gpus=2)
-    use = Use()
-    for second in (100, 101, 102):
-        use.take(job.pk, second=second, gpu_frac=0.5)
-    use.take(job.pk, second=103, gpu_frac=None)
+    held_from(job, -5)
+    use = measured(job, 0, 1, 2, 3)
+    use.take(job.attempts.get().pk, at_s=AT.timestamp() + 4, gpu_frac=None)
 
-    use.flush(at=AT, now_s=1_000.0)
-    use.flush(at=AT, now_s=2_000.0)
+    use.flush(now_s=2_000.0)
 
     row = UsageHour.objects.get()
     assert (row.queue, row.user, row.hour) == (vision, owner, AT.replace(minute=0))
     assert (row.measured_gpu_s, row.busy_gpu_s) == (6.0, 3.0)
+
+
+@pytest.mark.django_db
+def test_measured_is_never_more_than_allocated() -> None:
+    """The first report of an attempt comes 0.4 s after its lease was opened; the last when the lease is closed."""
+    vision = queue_make("vision")
+    job = job_make(vision, state=JobState.RUNNING, num_gpus=2)
+    lease = held_from(job, 0.5, 3.2)
+    measured(job, 0.9, 2.1, 3.2)
+    row = UsageHour.objects.get()
+
+    assert row.measured_gpu_s == pytest.approx(2 * 2.3)
+    assert lease.closed_at is not None
+    assert row.measured_gpu_s <= 2 * (lease.closed_at - lease.opened_at).total_seconds()
+
+
+@pytest.mark.django_db
+def test_the_gap_between_two_attempts_is_not_measured() -> None:
+    """A job that was resumed within the longest time a report may count for held no GPU in between."""
+    job = job_make(state=JobState.COMPLETED, num_gpus=1)
+    held_from(job, 0, 2)
+    first = job.attempts.get()
+    second = Attempt.objects.get(pk=first.pk)
+    second.pk, second.number = "01SECOND", first.number + 1
+    second.save(force_insert=True)
+    use = Use()
+    for attempt, at_s in ((first, 0), (first, 2), (second, 8), (second, 9)):
+        use.take(attempt.pk, at_s=AT.timestamp() + at_s, gpu_frac=1.0)
+    lease = Lease.objects.get(attempt=first)
+    lease.pk, lease.attempt, lease.opened_at = None, second, AT + timedelta(seconds=7)
+    lease.closed_at = AT + timedelta(seconds=9)
+    lease.save(force_insert=True)
+    use.flush(now_s=1_000.0)
+
+    assert UsageHour.objects.get().measured_gpu_s == 3.0
+
+
+@pytest.mark.django_db
+def test_measured_time_counts_for_the_gpus_held_in_it() -> None:
+    """Four GPUs for two seconds, then one for two: ten GPU-seconds, however many it holds at the end."""
+    job = job_make(state=JobState.RUNNING, num_gpus=4)
+    lease = held_from(job, 0, 2)
+    lease.pk, lease.num_gpus, lease.opened_at, lease.closed_at = None, 1, AT + timedelta(seconds=2), None
+    lease.save(force_insert=True)
+    measured(job, 0, 1, 2, 3, 4)
+
+    assert UsageHour.objects.get().measured_gpu_s == 10.0
+
+
+@pytest.mark.django_db
+def test_measured_time_is_in_the_hour_that_it_was_measured_in() -> None:
+    """Three seconds before the full hour and one after it, written once it is over."""
+    job = job_make(state=JobState.RUNNING, num_gpus=1)
+    held_from(job, 0)
+    full_s = (AT.replace(minute=0) + HOUR - AT).total_seconds()
+    measured(job, full_s - 3, full_s + 1)
+
+    hours = UsageHour.objects.order_by("hour").values_list("hour", "measured_gpu_s")
+    assert list(hours) == [(AT.replace(minute=0), 3.0), (AT.replace(minute=0) + HOUR, 1.0)]
