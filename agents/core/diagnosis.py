@@ -121,12 +121,20 @@ _EXCEPTIONS: dict[str, str] = {
 }
 # When one rank fails, the others complain about the connection: what they say later decides nothing.
 _FOLLOWS = frozenset({"mpi", "network"})
+# What only the job's owner can mend: a job that fails of it is not tried again, so a line counts only where it looks
+# like the end of a program, and stands among the newest that are not empty. An exception may be followed by the output
+# of other ranks; what a shell or an argument parser says comes last, or was not the end.
+_FINAL = frozenset({"import", "config", "syntax"})
+_NEWEST_OF_EXCEPTION = 100
+_NEWEST_OF_PROGRAM = 10
 UNCLASSIFIED = "unclassified"
 CLASSES = frozenset({UNCLASSIFIED, *_EXCEPTIONS.values(), *(failure for _, failure in _PHRASES)})
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _EXCEPTION_ENDS = ("Error", "Exception", "Interrupt")
+_PROGRAM = re.compile(r"([\w./+-]+): ")
+_LEVELS = frozenset({"debug", "info", "notice", "note", "hint", "warn", "warning"})
 
 HIDDEN = "***"
 _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")
@@ -201,8 +209,10 @@ def _lines(text: str) -> Iterable[str]:
 def _best(lines: Iterable[str]) -> Finding:
     """Return the newest line that names a cause; a complaint of other ranks only where there is no cause."""
     complaint = unknown = None
+    newer = 0  # lines that are not empty
     for line in lines:
-        failure = _class_of(line)
+        failure = _class_of(line, newer=newer)
+        newer += bool(line)
         if failure is None:
             continue
         finding = Finding(failure=failure, line=line)
@@ -218,16 +228,36 @@ def _best(lines: Iterable[str]) -> Finding:
     return complaint or unknown or Finding()
 
 
-def _class_of(line: str) -> str | None:
-    """Return the class of failure that a line shows; None for none."""
-    lower = line.lower()
-    for phrase, failure in _PHRASES:
-        if phrase in lower:
-            return failure
+def _class_of(line: str, *, newer: int) -> str | None:
+    """Return the class of failure that a line shows; None for none.
+
+    Args:
+        newer: How many lines stand after it, empty ones apart.
+    """
     if line.startswith("["):  # [rank0]: of a gang
         line = line.partition("]")[2].lstrip(": ")
-    name = line.partition(":")[0].strip()
-    if not _DOTTED.fullmatch(name):
+    lower = line.lower()
+    exception = _exception_of(line)
+    for phrase, failure in _PHRASES:
+        if phrase in lower and (failure not in _FINAL or _is_end(line, phrase, exception, newer=newer)):
+            return failure
+    known = _EXCEPTIONS.get(exception)
+    if known in _FINAL and newer >= _NEWEST_OF_EXCEPTION:
         return None
-    name = name.rpartition(".")[2]
-    return _EXCEPTIONS.get(name, UNCLASSIFIED if name.endswith(_EXCEPTION_ENDS) else None)
+    return known or (UNCLASSIFIED if exception.endswith(_EXCEPTION_ENDS) else None)
+
+
+def _exception_of(line: str) -> str:
+    """Return the name of the exception, without its module, of a line as a traceback ends with; else nothing."""
+    name = line.partition(":")[0].strip()
+    return name.rpartition(".")[2] if _DOTTED.fullmatch(name) else ""
+
+
+def _is_end(line: str, phrase: str, exception: str, *, newer: int) -> bool:
+    """Return whether a line with a phrase may be the last word of a program, not a warning or a line of a log."""
+    if exception in _EXCEPTIONS or exception.endswith(_EXCEPTION_ENDS):
+        return newer < _NEWEST_OF_EXCEPTION
+    program = _PROGRAM.match(line)
+    name = program[1].lower() if program else ""
+    is_said_by_program = bool(name) and name not in _LEVELS and not name.endswith("warning")
+    return newer < _NEWEST_OF_PROGRAM and (is_said_by_program or line.lower().startswith(phrase))

@@ -84,6 +84,50 @@ def test_an_error_that_was_dealt_with_does_not_count() -> None:
     assert found(output) == Finding(failure="unclassified", line="ValueError: label 11 is out of range")
 
 
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        ("/usr/bin/python3: No module named trian\n", "/usr/bin/python3: No module named trian"),
+        ("[rank1]: ModuleNotFoundError: No module named 'apex'\n" + "[rank0]: step\n" * 60, "[rank1]: Mod"),
+        ("run.sh: line 3: tarin: command not found\ncleaning up\n\n\n", "run.sh: line 3: tarin: command not found"),
+        ("zsh: command not found: tarin\n", "zsh: command not found: tarin"),
+        ("No module named 'apex'\n", "No module named 'apex'"),
+        ("./run: error while loading shared libraries: libx.so: cannot open shared object file\n", "./run: error"),
+    ],
+)
+def test_the_last_word_of_a_program_names_what_is_missing(output: str, line: str) -> None:
+    """Of Python, of a shell, of the loader; a little may follow, of a clean-up or of other ranks."""
+    assert found(output).failure == "import"
+    assert found(output).line.startswith(line)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "sh: nvidia-smi: command not found\n" + "step\n" * 10 + "stopped, the loss is nan\n",
+        "ImportError: no fused kernels\n" + "step\n" * 100,
+        "ImportError: no fused kernels: No module named 'apex'\n" + "step\n" * 100,
+        "train.py: error: argument --fast is ignored\n" + "step\n" * 10,
+        "WARNING: No module named 'apex', using slow kernels\n",
+        "/opt/a.py:12: UserWarning: No module named 'apex'\n",
+        "ImportWarning: No module named 'apex'\n",
+        "2026-11-29 10:00:00,123 INFO plugin: No module named 'apex'\n",
+        "retried the hook that said 'command not found' before\n",
+        "SyntaxError: of a cell that was skipped\n" + "step\n" * 100,
+    ],
+)
+def test_a_line_that_was_not_the_end_blames_nothing(output: str) -> None:
+    """A warning, a line of a log, or an error that the job went on after: nothing is known, so it is tried again."""
+    assert found(output).failure == "unclassified"
+
+
+def test_an_old_warning_does_not_hide_the_cause() -> None:
+    """What follows it counts as before."""
+    output = "sh: nvidia-smi: command not found\n" + "step\n" * 20 + "OSError: [Errno 28] No space left on device\n"
+
+    assert found(output).failure == "disk_full"
+
+
 def test_crash_without_words_is_named_by_its_signal() -> None:
     """A segmentation fault prints nothing in the job itself."""
     assert found("step 7\n", exit_signal=signal.SIGSEGV) == Finding(failure="invalid_memory", line="")
