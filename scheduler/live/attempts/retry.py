@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scheduler.core.model.lifecycle import INFRASTRUCTURE, EndCause, JobState
+from scheduler.core.operations.failure_words import FAILURE_WORDS
 from scheduler.core.operations.failures import MACHINE, UNHEALABLE, FailureClass, RetryRules, backoff_s, fails_smoke_run
 
 BACKOFF_S = 5.0
@@ -155,8 +156,10 @@ def _verdict(endings: Sequence[AttemptEnd], *, failures: int, max_attempts: int)
 
 
 def _words(end: AttemptEnd) -> str:
-    name = "" if end.failure in (None, FailureClass.UNCLASSIFIED) else str(end.failure).replace("_", " ")
-    return ", ".join(part for part in (name, end.line[:160]) if part) or str(end.cause)
+    """Return what failed, with the line of the output that says so in brackets."""
+    words, line = FAILURE_WORDS.get(end.failure or "", ""), end.line[:160].removesuffix(".")
+    words = words[:1].lower() + words[1:]
+    return f"{words} ({line})" if words and line else words or line or str(end.cause)
 
 
 def _seen_backoff_s(endings: Sequence[AttemptEnd]) -> float:

@@ -30,6 +30,19 @@ def test_mistakes_in_what_the_user_wrote_are_never_tried_again(failure: FailureC
     assert "No module named 'apex'" in outcome.detail
 
 
+def test_what_failed_is_said_in_the_words_of_the_pages() -> None:
+    """The class, which is a word of ours, is not shown; the line that says it stands in brackets."""
+    one = failed(FailureClass.IMPORT, "ModuleNotFoundError: No module named 'apex'")
+    node = failed(FailureClass.INVALID_MEMORY, "CUDA error: misaligned address.")
+
+    assert after(one).detail == (
+        "It ended. Not tried again: a library or program is missing (ModuleNotFoundError: No module named 'apex')."
+    )
+    assert after(node, node).detail == (
+        "It ended. The attempt before failed the same way: invalid memory access (CUDA error: misaligned address)."
+    )
+
+
 def test_same_line_twice_in_a_row_stops_whatever_it_ran() -> None:
     """Numbers apart, it is one failure; another line in between is something new."""
     one = failed(FailureClass.SEMANTIC, "RuntimeError: size mismatch, pid 17", run_s=7_200)
