@@ -38,8 +38,8 @@ def kept(request: HttpRequest) -> HttpResponse:
             note=one.note,
             days=one.days,
             setting=one.setting,
-            count=one.rows.count(),
-            oldest=one.rows.order_by(one.age).values_list(one.age, flat=True).first(),
+            count=one.all_rows.count(),
+            oldest=one.all_rows.order_by(one.age).values_list(one.age, flat=True).first(),
         )
         for one in policy()
     ]

@@ -30,6 +30,7 @@ class Kept:
         days: Age at which rows go; None where each row says so itself.
         setting: Environment variable that sets it, or column of each queue; empty where none does.
         rows: Rows that can go by age at all.
+        shown: Rows that an admin sees counted, where some cannot go yet; None where they are ``rows``.
         age: Column that the age is counted from.
         note: What goes with them, or what stays of them.
     """
@@ -41,6 +42,12 @@ class Kept:
     rows: QuerySet  # type: ignore[type-arg]  # of any model
     age: str
     note: str
+    shown: QuerySet | None = None  # type: ignore[type-arg]  # as ``rows``
+
+    @property
+    def all_rows(self) -> QuerySet:  # type: ignore[type-arg]  # as ``rows``
+        """Return all rows of the kind, those that cannot go yet included."""
+        return self.rows if self.shown is None else self.shown
 
     def old(self, at: datetime) -> QuerySet:  # type: ignore[type-arg]  # as ``rows``
         """Return the rows that are older than the policy allows, oldest first."""
@@ -62,6 +69,7 @@ def policy() -> tuple[Kept, ...]:
             rows=Job.objects.filter(state__in=ENDED).filter(
                 Q(directory_bytes=None) | Q(directory_removed_at__isnull=False)
             ),
+            shown=Job.objects.filter(state__in=ENDED),
             age="ended_at",
             note="with attempts, leases, events and estimates; GPU-hours and counts by day stay",
         ),

@@ -281,6 +281,17 @@ def test_admin_sees_what_is_kept_and_for_how_long(
     assert client.get("/admin/kept").status_code == 404
 
 
+def test_ended_jobs_are_counted_while_their_files_are_kept(db: None) -> None:
+    """What is shown counts each ended job; one with a directory cannot be removed yet."""
+    queue = factories.queue_make("vision")
+    factories.job_make(queue, state=JobState.COMPLETED, at=OLD)
+    factories.job_make(queue, state=JobState.FAILED, at=OLD, directory_bytes=1)
+    factories.job_make(queue, state=JobState.RUNNING, at=OLD)
+    jobs = next(one for one in policy() if one.name == "jobs")
+
+    assert (jobs.all_rows.count(), jobs.rows.count(), jobs.old(AT).count()) == (2, 1, 1)
+
+
 def test_metrics_count_removed_jobs_too(db: None, client: Client) -> None:
     """Counters of submissions and GPU-seconds never fall."""
     queue = factories.queue_make("vision")
