@@ -1,6 +1,7 @@
 """The submit form: the same spec as REST, errors at their fields, nothing typed is lost."""
 
 import json
+import re
 from itertools import takewhile
 from typing import Any
 
@@ -201,6 +202,19 @@ def test_errors_in_yaml_name_their_lines_and_keep_the_text(world: World) -> None
     assert "Line 2: 'nme' is not a key of a job. Did you mean 'name'?" in page.text
     assert "Line 6: CPU slots must be between" in page.text
     assert "nme: x" in page.html
+
+
+def test_each_error_in_yaml_is_told_once_in_the_order_of_the_lines(world: World) -> None:
+    """Whatever order the checks run in, and without the name of the only field; the live card too."""
+    text = "apiVersion: v1\nqueue: vision\nresources:\n  gpus: 0\n  cpus: -1\nnme: x\nname: a b\ncommand: [python]\n"
+    browser = world.browser("member")
+    page = browser.send("/jobs/new", {"mode": "yaml", "action": "submit", "spec": text})
+    live = browser.send("/jobs/new", {"mode": "yaml", "action": "live", "spec": text})
+
+    for shown in (page, live):
+        lines = [int(line) for line in re.findall(r"Line (\d+):", shown.text)]
+        assert lines == [4, 5, 6, 7]
+        assert "Spec:" not in shown.text
 
 
 @pytest.mark.parametrize("text", ["", "[", "a: &a [*a]", "- 1", "42", "\x00", "!!python/object:os.system x", "{" * 200])

@@ -100,15 +100,14 @@ class FormState:
         return bool(self.form.errors or self.foreign_error or self.template_error)
 
     def show_errors(self, errors: list[FieldError]) -> None:
-        """Put each error at its field; in a text, name its line."""
+        """Put each error at its field; in a text, name its line, in the order of the lines."""
         if isinstance(self.form, SpecForm):
             self.form.add_spec_errors(errors, self.rows)
             return
         text = self.form.data.get("spec", "")
-        for error in errors:
-            line = line_of(text, error.pointer)
-            self.form.add_error("spec", f"Line {line}: {error.detail}" if line else error.detail)
-        self.form["spec"].help_text = ""
+        placed = [(line_of(text, error.pointer) or 0, error.detail) for error in errors]
+        for line, detail in sorted(placed, key=lambda one: one[0]):
+            self.form.add_error("spec", f"Line {line}: {detail}" if line else detail)
 
 
 @never_cache
@@ -206,7 +205,9 @@ def _live(request: HttpRequest, draft: FormState) -> HttpResponse:
     """Return the card beside an unfinished form: where and when the job would start, or which values are wrong."""
     spec = _checked(request, draft, fetches=False)
     preview = None if spec is None else preview_of(request, spec)
-    return render(request, "jobs/_preview.html", {"live": True, "preview": preview, "form": draft.form})
+    return render(
+        request, "jobs/_preview.html", {"live": True, "preview": preview, "form": draft.form, "mode": draft.mode}
+    )
 
 
 def _checked(request: HttpRequest, draft: FormState, *, fetches: bool = True) -> JobSpec | None:
