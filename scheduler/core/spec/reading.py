@@ -47,8 +47,10 @@ def quoted(value: object) -> str:
 
 
 def number_shown(value: float) -> str:
-    """Return a number without a needless fraction."""
-    return f"{value:.0f}" if abs(value) < 1e15 and value == round(value) else f"{value:g}"
+    """Return a number without a needless fraction; a large one with commas."""
+    if not abs(value) <= 1e18 or value != round(value):  # not a number at all is neither
+        return f"{value:g}"
+    return f"{value:,.0f}" if abs(value) >= 1e6 else f"{value:.0f}"
 
 
 def pointer_step(key: object) -> str:
