@@ -12,7 +12,7 @@ from drf_spectacular.utils import OpenApiParameter
 
 from scheduler.api.http.errors import ParametersInvalid
 from scheduler.core.model.errors import FieldError
-from scheduler.core.spec.reading import is_storable, nearest, quoted
+from scheduler.core.spec.reading import is_storable, nearest, number_shown, quoted
 from scheduler.services.inputs import REASON_CHARS
 
 MOST_TEXT = 400
@@ -77,7 +77,7 @@ def number(name: str, description: str, *, least: float, most: float, default: f
     """Return a finite number within bounds."""
 
     def parse(text: str) -> float:
-        right = f"must be a number from {least:g} to {most:g}"
+        right = f"must be a number from {number_shown(least)} to {number_shown(most)}"
         try:
             value = float(text)
         except ValueError:
@@ -113,13 +113,19 @@ def choice(name: str, description: str, options: Sequence[str], *, default: str 
 
     def parse(text: str) -> str:
         if text not in options:
-            raise ValueError(f"must be one of {', '.join(options)}")
+            raise ValueError(f"must be one of {', '.join(options)}{_not(text, options)}")
         return text
 
     schema: dict[str, Any] = {"type": "string", "enum": list(options)}  # JSON Schema
     if default is not None:
         schema["default"] = default
     return QueryParameter(name=name, description=description, schema=schema, parse=parse, default=default)
+
+
+def _not(word: str, options: Sequence[str]) -> str:
+    """Return the end of a refusal: the word that was given, and the nearest that is right."""
+    near = nearest(word, options)
+    return f", not {quoted(word)}" + (f". Did you mean {near!r}?" if near else "")
 
 
 def choices(name: str, description: str, options: Sequence[str]) -> QueryParameter:
@@ -129,9 +135,7 @@ def choices(name: str, description: str, options: Sequence[str]) -> QueryParamet
         words = tuple(dict.fromkeys(text.split(",")))
         unknown = next((word for word in words if word not in options), None)
         if unknown is not None:
-            near = nearest(unknown, options)
-            ending = f", not {quoted(unknown)}" + (f". Did you mean {near!r}?" if near else "")
-            raise ValueError(f"must be a comma-separated list of {', '.join(options)}{ending}")
+            raise ValueError(f"must be a comma-separated list of {', '.join(options)}{_not(unknown, options)}")
         return words
 
     some = "|".join(options)
