@@ -34,6 +34,11 @@ class Parser(argparse.ArgumentParser):
         raise CommandError(f"{self.prog}: {text}\nAll that it takes: {self.prog} --help")
 
 
+def listing(word: str) -> str:
+    """Return what to do: ``list`` is ``ls``, whatever is listed."""
+    return "ls" if word == "list" else word
+
+
 def queue_quota(text: str) -> tuple[str, int]:
     """Return the queue and the quota of an argument such as ``speech=2``. Raises ArgumentTypeError."""
     name, _, gpus = text.rpartition("=")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from clusterweb.cli.jobs import show
-from clusterweb.cli.text import clock, size, table
+from clusterweb.cli.text import clock, is_day, size, table
 from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError, ServerRefused
 from clusterweb.client.rows import FileLine, FolderAnswer, JobAnswer
@@ -225,10 +225,9 @@ def keep(given: Namespace) -> int:
 
 
 def _last_day(text: str) -> str:
-    try:
-        return date.fromisoformat(text).isoformat()
-    except ValueError:
-        raise CommandError(f"--until needs a day, such as --until 2030-11-30, not {text!r}.") from None
+    if not is_day(text):
+        raise CommandError(f"--until needs a day, such as --until 2030-11-30, not {text!r}.")
+    return date.fromisoformat(text).isoformat()
 
 
 def _directory(job: JobAnswer) -> str:

@@ -172,6 +172,10 @@ def logs(given: Namespace) -> int:
     if given.tail < 0:
         raise CommandError("--tail is 0 or more.")
     piece = client.log(given.job, tail=given.tail, attempt=given.attempt, rank=given.rank)
+    newest = piece["attempt"] or 1
+    if given.attempt is None and newest > 1:
+        before = f"clusterweb logs {given.job} --attempt {newest - 1}"
+        print(f"This is attempt {newest}. The log of the one before: {before}", file=sys.stderr)
     _print([piece["text"]])
     if given.follow:
         _print(client.follow(given.job, since=place_after(piece), rank=given.rank))

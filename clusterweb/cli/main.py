@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from clusterweb.cli import files, foreign, jobs, queues, secrets, servers, sign_in, sweep, templates, whatif
-from clusterweb.cli.arguments import Parser, queue_quota, whole_number
+from clusterweb.cli.arguments import Parser, listing, queue_quota, whole_number
 from clusterweb.cli.text import devices_named, in_words
 from clusterweb.client.errors import CommandError, ServerRefused
 
@@ -76,13 +76,15 @@ def command_parser() -> Parser:
     verb = verbs.add_parser(
         "quota-requests", parents=[shared], help="requests for quota: change, answer or withdraw them"
     )
-    verb.add_argument("action", nargs="?", default="list", choices=queues.REQUEST_ACTIONS, help="what to do (list)")
-    verb.add_argument("number", nargs="?", type=whole_number, help="of the request; list needs none")
+    verb.add_argument(
+        "action", nargs="?", type=listing, default="ls", choices=queues.REQUEST_ACTIONS, help="what to do (ls)"
+    )
+    verb.add_argument("number", nargs="?", type=whole_number, help="of the request; ls needs none")
     verb.add_argument("--gpus", type=whole_number, help="change: ask for this quota; grant: give it instead")
     _add_leave(verb, "grant: what a queue beside it keeps, which gives up GPUs in the same step; repeatable")
     verb.add_argument("--until", metavar="DATE", help="change: last day on which it is needed, or none for no end")
     verb.add_argument("--reason", default="", help="change, grant, refuse: why")
-    verb.add_argument("--all", action="store_true", help="list: those that are answered as well")
+    verb.add_argument("--all", action="store_true", help="ls: those that are answered as well")
     verb.set_defaults(run=queues.requests)
 
     verb = verbs.add_parser("costs", parents=[shared], help="what your queues cost in a month, and their budgets")
@@ -100,14 +102,18 @@ def command_parser() -> Parser:
     verb.set_defaults(run=whatif.whatif)
 
     verb = verbs.add_parser("templates", parents=[shared], help="templates of your queues")
-    verb.add_argument("action", nargs="?", default="ls", choices=templates.ACTIONS, help="what to do (ls)")
+    verb.add_argument(
+        "action", nargs="?", type=listing, default="ls", choices=templates.ACTIONS, help="what to do (ls)"
+    )
     verb.add_argument("subject", nargs="?", help="get, rm: its number; add: YAML or JSON file with a spec, or -")
     verb.add_argument("--queue", help="add: whose it is")
     verb.add_argument("--name", help="add: what it is called")
     verb.set_defaults(run=templates.templates)
 
     verb = verbs.add_parser("secret", parents=[shared], help="secrets that jobs name: your own, or those of a queue")
-    verb.add_argument("action", choices=secrets.ACTIONS, help="set reads the value from the terminal or from a pipe")
+    verb.add_argument(
+        "action", type=listing, choices=secrets.ACTIONS, help="set reads the value from the terminal or from a pipe"
+    )
     verb.add_argument("name", nargs="?", help="set, delete: of the secret")
     verb.add_argument("--queue", help="of this queue instead of your own")
     verb.set_defaults(run=secrets.secret)
@@ -225,7 +231,9 @@ def _add_job_verbs(verbs: "argparse._SubParsersAction[Parser]", shared: Parser) 
 
     verb = verbs.add_parser("files", help="the files of jobs")
     does = verb.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    listing = does.add_parser("ls", parents=[shared], help="list the directory of a job, or a folder in it")
+    listing = does.add_parser(
+        "ls", aliases=["list"], parents=[shared], help="list the directory of a job, or a folder in it"
+    )
     listing.add_argument("job", help=JOB_HELP)
     listing.add_argument("path", nargs="?", default="", help="a folder; the whole directory when absent")
     listing.set_defaults(run=files.ls)

@@ -4,12 +4,13 @@ import json
 from argparse import Namespace
 
 from clusterweb.cli.jobs import show
-from clusterweb.cli.text import counted, devices_named, since, table
+from clusterweb.cli.text import counted, devices_named, is_day, since, table
 from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError
 from clusterweb.client.rest import Json
 
-REQUEST_ACTIONS = ("list", "change", "grant", "refuse", "withdraw")
+LEFT_TWICE = "--leave names a queue twice."
+REQUEST_ACTIONS = ("ls", "change", "grant", "refuse", "withdraw")
 
 
 def top(given: Namespace) -> int:
@@ -44,24 +45,15 @@ def top(given: Namespace) -> int:
 def quota(given: Namespace) -> int:
     """List queues, or show or change one."""
     gpus, ask = given.gpus, given.ask
-    if given.leave and gpus is None:
-        raise CommandError("--leave belongs to --gpus: what the queues that give up GPUs keep.")
+    if wrong := _wrong_quota(given):
+        raise CommandError("\n".join(wrong))
     client = Client()
     if given.queue is None:
-        if gpus is not None or given.isolation is not None or ask is not None:
-            raise CommandError("Name the queue that is to change.")
         rows = client.get("queues")["results"]
         show(given, rows, _table(rows))
         return 0
-    changes = gpus is not None or given.isolation is not None
-    if ask is not None and changes:
-        raise CommandError("--ask asks others for a quota, --gpus and --isolation change the queue: give one of them.")
-    if ask is None and given.until:
-        raise CommandError("--until belongs to --ask: until when the quota is needed.")
     if ask is not None:
         return _ask(given, client, ask)
-    if given.reason and not changes:
-        raise CommandError("--reason is of a change: say --gpus, --isolation or --ask as well.")
     path = f"queues/{given.queue}"
     queue = client.get(path)
     for address, name, value, more in (
@@ -70,25 +62,46 @@ def quota(given: Namespace) -> int:
     ):
         if value is None:
             continue
-        if not given.reason:
-            raise CommandError("A change of a queue needs --reason; it is kept in the audit.")
         queue = client.patch(address, {name: value, **more, "reason": given.reason}, etag=queue["etag"])
     show(given, queue, _table([queue]))
     return 0
+
+
+def _wrong_quota(given: Namespace) -> list[str]:
+    """Return a sentence for each argument of ``quota`` that is missing or does not go with the others."""
+    changes, asks = given.gpus is not None or given.isolation is not None, given.ask is not None
+    wrong = []
+    if given.queue is None and (changes or asks):
+        wrong.append("Name the queue that is to change.")
+    if asks and changes:
+        wrong.append("--ask asks others for a quota, --gpus and --isolation change the queue: give one of them.")
+    if given.leave and given.gpus is None:
+        wrong.append("--leave belongs to --gpus: what the queues that give up GPUs keep.")
+    if len(dict(given.leave)) < len(given.leave):
+        wrong.append(LEFT_TWICE)
+    if given.until and not asks:
+        wrong.append("--until belongs to --ask: until when the quota is needed.")
+    if given.until and asks and not is_day(given.until):
+        wrong.append(f"--until must be a day, such as 2030-11-30, not {given.until!r}.")
+    if given.reason and not (changes or asks):
+        wrong.append("--reason is of a change: say --gpus, --isolation or --ask as well.")
+    if not given.reason and asks:
+        wrong.append("A request needs --reason; all who see the queue can read it.")
+    if not given.reason and changes:
+        wrong.append("A change of a queue needs --reason; it is kept in the audit.")
+    return wrong
 
 
 def _moves(leave: list[tuple[str, int]]) -> dict[str, int]:
     """Return what queues keep; each may be named once."""
     moves = dict(leave)
     if len(moves) < len(leave):
-        raise CommandError("--leave names a queue twice.")
+        raise CommandError(LEFT_TWICE)
     return moves
 
 
 def _ask(given: Namespace, client: Client, gpus: int) -> int:
     """Ask for the quota of a queue."""
-    if not given.reason:
-        raise CommandError("A request needs --reason; all who see the queue can read it.")
     asked = {"queue": given.queue, "quota_gpus": gpus, "until": given.until, "reason": given.reason}
     row = client.post("quota-requests", json.dumps(asked).encode())
     show(given, row, f"Request {row['id']} is sent. You are told when it is answered.")
@@ -102,7 +115,7 @@ def requests(given: Namespace) -> int:
         raise CommandError("--until belongs to change: until when the quota is needed.")
     if given.leave and given.action != "grant":
         raise CommandError("--leave belongs to grant: what the queues that give up GPUs keep.")
-    if given.action == "list":
+    if given.action == "ls":
         rows = client.get("quota-requests", state="" if given.all else "open")["results"]
         show(given, rows, _requests_table(rows))
         return 0

@@ -9,14 +9,14 @@ from clusterweb.cli.text import since, table
 from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError
 
-ACTIONS = ("set", "list", "delete")
+ACTIONS = ("set", "ls", "delete")
 
 
 def secret(given: Namespace) -> int:
     """Set, list or delete secrets, of one's own or of a queue."""
     client = Client()
     path = f"queues/{given.queue}/secrets" if given.queue else "secrets"
-    if given.action == "list":
+    if given.action == "ls":
         rows = client.get(path)["results"]
         show(given, rows, _table(rows) if rows else "There is no secret here.")
         return 0

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 from clusterweb.client.rows import JobLine
 
@@ -86,6 +86,15 @@ def progress(job: JobLine) -> str:
     if job["step"] is None:
         return ""
     return f"{job['step']}/{job['total_steps']}" if job["total_steps"] else str(job["step"])
+
+
+def is_day(text: str) -> bool:
+    """Return whether a text is a day, such as 2030-11-30."""
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def clock(moment: str) -> str:

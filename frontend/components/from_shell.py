@@ -30,8 +30,8 @@ _READS: dict[str, tuple[str, str]] = {
     "admin-user": ("users/{username}", ""),
     "admin-audit": ("audit", ""),
     "webhooks": ("webhooks", ""),
-    "secrets": ("secrets", "secret list"),
-    "queue-secrets": ("queues/{name}/secrets", "secret list --queue {name}"),
+    "secrets": ("secrets", "secret ls"),
+    "queue-secrets": ("queues/{name}/secrets", "secret ls --queue {name}"),
     "me": ("me", ""),
 }
 _TABS: dict[str, tuple[str, str]] = {

@@ -104,3 +104,24 @@ def test_demand_on_servers_is_changed_beside_the_quota(shop: World, monkeypatch:
     assert main(["quota", "vision", "--gpus", "3", "--isolation", "user", "--reason", "patients' data"]) == 0
     queue = Queue.objects.get(name="vision")
     assert (queue.quota_gpus, queue.isolation) == (3, "user")
+
+
+def test_all_that_is_wrong_with_a_request_is_told_at_once(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not one mistake after the other; nothing is sent."""
+    before = QuotaRequest.objects.count()
+    wrong = ["quota", "--ask", "6", "--until", "soon", "--leave", "speech=1", "--isolation", "full"]
+
+    assert main(wrong) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in said] == ["Name", "--ask", "--leave", "--until", "A", "A"]
+    assert "not 'soon'" in said[3]
+    assert QuotaRequest.objects.count() == before
+
+
+@pytest.mark.parametrize("word", ["ls", "list"])
+def test_requests_and_secrets_and_templates_and_files_are_listed_by_either_word(
+    shop: World, capsys: pytest.CaptureFixture[str], word: str
+) -> None:
+    """``ls`` is the one in the help; ``list`` does the same."""
+    for listed in (["quota-requests", word], ["secret", word], ["templates", word], ["files", word, "J-1"]):
+        assert main(listed) != 2, capsys.readouterr().err

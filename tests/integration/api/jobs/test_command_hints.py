@@ -1,0 +1,39 @@
+"""What the ``clusterweb`` command tells beside its answer, so that the next one is right."""
+
+import pytest
+
+from clusterweb.cli.main import main
+from scheduler.core.model.lifecycle import JobState
+from tests.integration.api.conftest import World
+from tests.support.rows.factories import AT, attempt_make, job_make
+
+
+def test_log_after_a_resume_tells_how_to_see_the_attempt_before(
+    shop: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside the log, which is of the newest attempt; not for the first, nor where an attempt was asked for."""
+    job = job_make(shop.vision, state=JobState.RUNNING)
+    name = f"J-{job.number}"
+    main(["logs", name])
+    first = capsys.readouterr().err
+    job.attempts.update(state="ended", ended_at=AT)
+    attempt_make(job)
+    main(["logs", name])
+    second = capsys.readouterr()
+    main(["logs", name, "--attempt", "2"])
+
+    assert "--attempt" not in first
+    assert f"This is attempt 2. The log of the one before: clusterweb logs {name} --attempt 1\n" in second.err
+    assert "attempt" not in second.out
+    assert "--attempt" not in capsys.readouterr().err
+
+
+def test_a_wrong_word_is_repeated_where_one_or_several_may_be_given(
+    shop: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So that a slip of the pen is seen; with the nearest that is right."""
+    answer = shop.client("member").get("/api/v1/jobs?ordering=numbr")
+    assert main(["ls", "--state", "runing"]) == 1
+
+    assert "not 'numbr'. Did you mean 'number'?" in answer.json()["detail"]
+    assert "not 'runing'. Did you mean 'running'?" in capsys.readouterr().err
