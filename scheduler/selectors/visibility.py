@@ -11,6 +11,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q, QuerySet
 
 from scheduler.core.model.errors import NotFound
+from scheduler.core.spec.reading import quoted, shown
 from scheduler.models import Job, Membership, Queue, Scenario
 from scheduler.models.queue import Role
 
@@ -133,7 +134,7 @@ def require_job(user: Actor, job_id_or_number: str | int) -> Job:
     elif _is_plain(text, longest=26):
         job = jobs.filter(pk=text.upper()).first()
     if job is None:
-        raise NotFound(f"There is no job {text[:40]} that you may see.")
+        raise NotFound(f"There is no job {shown(text)} that you may see.")
     return job
 
 
@@ -191,7 +192,7 @@ def require_scenario(user: Actor, scenario_id: str) -> Scenario:
     is_plain = _is_plain(scenario_id, longest=26)
     scenario = scenarios_visible(user).filter(pk=scenario_id.upper()).first() if is_plain else None
     if scenario is None:
-        raise NotFound("There is no such scenario that you may see.")
+        raise NotFound(f"There is no scenario {quoted(scenario_id)} that you may see.")
     return scenario
 
 

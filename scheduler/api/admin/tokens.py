@@ -126,6 +126,6 @@ class TokenDetail(ApiView):
         """End a token at once."""
         found = ApiToken.objects.filter(user=signed_in(request), pk=token).first()
         if found is None:
-            raise NotFound
+            raise NotFound(f"You have no token {token}.")
         token_revoke(actor=request.user, token=found, at=live_ports().clock.now())
         return Response(status=204)

@@ -118,6 +118,6 @@ class UserToken(ApiView):
         """End somebody's token at once."""
         found = ApiToken.objects.filter(user=require_user(request.user, username), pk=token).first()
         if found is None:
-            raise NotFound
+            raise NotFound(f"{username} has no token {token}.")
         token_revoke(actor=request.user, token=found, at=live_ports().clock.now())
         return Response(status=204)

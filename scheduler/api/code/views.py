@@ -19,6 +19,7 @@ from scheduler.api.http.permissions import WRITE_JOBS
 from scheduler.api.http.uploads import MANIFEST_BYTES
 from scheduler.api.http.view import ApiView
 from scheduler.core.spec.code import DIGEST, PREFIX
+from scheduler.core.spec.reading import quoted
 from scheduler.ports import live_ports
 from scheduler.services.code.archives import code_from_archive
 from scheduler.services.code.folders import CodeAnswer, code_offer, code_take
@@ -122,7 +123,7 @@ class CodeBlobs(ApiView):
         Each is checked while it arrives. Those that arrived whole stay, also when the connection breaks.
         """
         if not DIGEST.fullmatch(manifest):
-            raise NotFound
+            raise NotFound(f"There is no folder {quoted(manifest)}. Send its manifest first.")
         digest = manifest.removeprefix(PREFIX)
         return Response(
             code_take(actor=request.user, digest=digest, content=body_stream(request), at=live_ports().clock.now())

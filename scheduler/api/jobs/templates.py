@@ -16,6 +16,7 @@ from scheduler.api.http.pagination import PAGE, Order, PageFields
 from scheduler.api.http.parsers import JsonBody, YamlBody
 from scheduler.api.http.permissions import READ, WRITE_JOBS
 from scheduler.api.http.view import ApiView
+from scheduler.core.spec.reading import shown
 from scheduler.ports import live_ports
 from scheduler.selectors.queues.rows import TemplateRow
 from scheduler.selectors.queues.saved import template_row, templates_visible
@@ -83,6 +84,6 @@ class TemplateDetail(ApiView):
     def delete(self, request: Request, template: int) -> Response:
         """Remove a template that you made, or one of a queue that you lead; jobs made from it stay as they are."""
         if template >= 2**63:
-            raise NotFound
+            raise NotFound(f"There is no template {shown(template)} that you may see.")
         template_delete(actor=request.user, template_id=template, at=live_ports().clock.now())
         return Response(status=204)

@@ -395,5 +395,5 @@ class Member(ApiView):
 def _user(username: str) -> User:
     user = User.objects.filter(username=username, is_active=True).first()
     if user is None:
-        raise NotFound("There is no user of this name.")
+        raise NotFound(f"There is no user {username[:150]!r}.")
     return user

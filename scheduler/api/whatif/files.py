@@ -13,6 +13,7 @@ from scheduler.api.http.permissions import WHAT_IF
 from scheduler.api.http.view import ApiView
 from scheduler.api.whatif.documents import TraceFileDocument, TraceFilePage
 from scheduler.api.whatif.views import refuse_others
+from scheduler.core.spec.reading import quoted
 from scheduler.ports import live_ports
 from scheduler.selectors.whatif import trace_file_row, trace_files_visible
 from scheduler.services.whatif.files import most_bytes, trace_file_create, trace_file_delete
@@ -67,6 +68,6 @@ class TraceFileDetail(ApiView):
         """Forget a trace that no scenario starts from."""
         found = trace_files_visible(request.user).filter(pk=file.upper()).first() if len(file) == 26 else None
         if found is None:
-            raise NotFound
+            raise NotFound(f"There is no trace {quoted(file)} that you may see.")
         trace_file_delete(actor=request.user, file=found, at=live_ports().clock.now())
         return Response(status=204)

@@ -122,5 +122,5 @@ class ScenarioRun(ApiView):
         """Return the figures and curves of one variant with one seed."""
         row = run_detail(require_scenario(request.user, scenario), variant=variant, seed=seed)
         if row is None:
-            raise NotFound
+            raise NotFound(f"The scenario has no run of variant {variant} with seed {seed}.")
         return Response(row)

@@ -4,6 +4,7 @@ from django.contrib.auth.models import User
 from django.db.models import Count, Prefetch, Q, QuerySet
 
 from scheduler.core.model.errors import NotAllowed, NotFound
+from scheduler.core.spec.reading import quoted
 from scheduler.models import ApiToken, Identity, Membership
 from scheduler.selectors.accounts.rows import UserRow
 from scheduler.selectors.times import iso
@@ -29,7 +30,7 @@ def require_user(user: Actor, username: str) -> User:
     """Return one user by name. Raises NotFound, also when ``user`` is no admin."""
     found = user_list(user).filter(username=username).first() if is_admin(user) and "\x00" not in username else None
     if found is None:
-        raise NotFound("There is no such user.")
+        raise NotFound(f"There is no user {quoted(username)} that you may see.")
     return found
 
 

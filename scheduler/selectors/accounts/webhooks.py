@@ -3,6 +3,7 @@
 from django.db.models import Count, Max, Q, QuerySet
 
 from scheduler.core.model.errors import NotFound
+from scheduler.core.spec.reading import shown
 from scheduler.models import Delivery, MailChoice, Webhook
 from scheduler.models.queue import Role
 from scheduler.models.webhook import DeliveryState
@@ -29,7 +30,7 @@ def require_webhook(user: Actor, webhook_id: int) -> Webhook:
     """
     webhook = webhooks_visible(user).filter(pk=webhook_id).first() if 0 <= webhook_id < 2**63 else None
     if webhook is None:
-        raise NotFound("There is no such webhook that you may manage.")
+        raise NotFound(f"There is no webhook {shown(webhook_id)} that you may manage.")
     return webhook
 
 

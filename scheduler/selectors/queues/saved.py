@@ -23,7 +23,7 @@ def template_visible(user: Actor, template_id: int) -> SpecTemplate:
     """Return a template. Raises NotFound: there is none, or ``user`` may not see it; the two look alike."""
     template = templates_visible(user).filter(pk=template_id).first()
     if template is None:
-        raise NotFound("There is no such template that you may see.")
+        raise NotFound(f"There is no template {template_id} that you may see.")
     return template
 
 

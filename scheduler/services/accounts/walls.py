@@ -15,6 +15,7 @@ from django.contrib.sessions.backends.base import SessionBase
 from django.db import transaction
 
 from scheduler.core.model.errors import NotFound
+from scheduler.core.spec.reading import shown
 from scheduler.models import WallLink
 from scheduler.selectors.visibility import Actor
 from scheduler.services.events import event_record
@@ -62,7 +63,7 @@ def wall_link_revoke(*, actor: Actor, link_id: int, at: datetime) -> WallLink:
     with transaction.atomic():
         link = WallLink.objects.select_for_update().filter(pk=link_id).first() if link_id < 2**63 else None
         if link is None:
-            raise NotFound("There is no such link.")
+            raise NotFound(f"There is no link {shown(link_id)} to the wall.")
         if link.revoked_at is None:
             link.revoked_at = at
             link.save(update_fields=["revoked_at"])

@@ -113,6 +113,42 @@ def test_what_is_not_there_is_a_problem(world: World, method: str, path: str, st
     assert problem(world.client("admin").generic(method, path))["status"] == status
 
 
+@pytest.mark.parametrize(
+    ("path", "detail"),
+    [
+        ("jobs/J-999999", "There is no job J-999999 that you may see."),
+        ("queues/nowhere", "There is no queue 'nowhere' that you may see."),
+        ("webhooks/99", "There is no webhook 99 that you may manage."),
+        ("whatif/99", "There is no scenario '99' that you may see."),
+        ("users/nobody-here", "There is no user 'nobody-here' that you may see."),
+        ("users/mia/tokens/99", "mia has no token 99."),
+        ("tokens/99", "You have no token 99."),
+        ("templates/99", "There is no template 99 that you may see."),
+        (f"templates/{2**63}", f"There is no template {2**63} that you may see."),
+        ("whatif/traces/99", "There is no trace '99' that you may see."),
+    ],
+)
+def test_what_was_sought_is_named(world: World, path: str, detail: str) -> None:
+    """With its kind, as it was asked for."""
+    client = world.client("admin")
+    answer = client.get(f"/api/v1/{path}")
+    if answer.status_code == 405:
+        answer = client.delete(f"/api/v1/{path}")
+
+    assert (answer.status_code, answer.json()["detail"]) == (404, detail)
+
+
+def test_what_is_hidden_and_what_is_not_there_are_told_alike(world: World) -> None:
+    """The name apart, a stranger reads the same of both."""
+    stranger = world.client("outsider")
+    for hidden, missing in ((f"jobs/J-{world.job.number}", "jobs/J-999999"), ("queues/vision", "queues/nowhere")):
+        told = [
+            stranger.get(f"/api/v1/{path}").json()["detail"].replace(path.partition("/")[2], "it")
+            for path in (hidden, missing)
+        ]
+        assert told[0] == told[1]
+
+
 def test_missing_or_needless_slash_is_named(world: World) -> None:
     """A wrong slash costs one look, not an afternoon."""
     client = Client()
