@@ -7,10 +7,12 @@ import uuid
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 
 from clusterweb.cli.asked import Asked, asked_of, require_no_folder, spec_bytes
 from clusterweb.cli.foretold import environment_lines, preview_text, wait_lines, when_lines
+from clusterweb.cli.harmless import RESET, harmless
 from clusterweb.cli.text import counted, devices_named, in_words, progress, since, size, table
 from clusterweb.client.client import ENDED, Client, place_after
 from clusterweb.client.errors import CommandError, ServerRefused
@@ -25,8 +27,8 @@ _STARTS = {"": "", "job": "once", "server": "once on each server", "gpu": "once 
 
 
 def say(text: str) -> None:
-    """Print a line for the user at once."""
-    print(text, flush=True)
+    """Print a line for the user at once; a file's name or a build's log in it may hold what a terminal obeys."""
+    print("".join(harmless([text])) if sys.stdout.isatty() else text, flush=True)
 
 
 def show(given: Namespace, data: object, text: str) -> None:
@@ -176,10 +178,9 @@ def logs(given: Namespace) -> int:
     if given.attempt is None and newest > 1:
         before = f"clusterweb logs {given.job} --attempt {newest - 1}"
         print(f"This is attempt {newest}. The log of the one before: {before}", file=sys.stderr)
-    _print([piece["text"]])
-    if given.follow:
-        _print(client.follow(given.job, since=place_after(piece), rank=given.rank))
-    elif piece["reason"] and not piece["text"]:
+    more = client.follow(given.job, since=place_after(piece), rank=given.rank) if given.follow else ()
+    _print(chain([piece["text"]], more), is_raw=given.raw)
+    if not given.follow and piece["reason"] and not piece["text"]:
         print(piece["reason"], file=sys.stderr)
     return 0
 
@@ -275,10 +276,16 @@ def tell(sent: Sent) -> None:
         print(text, file=sys.stderr)
 
 
-def _print(pieces: Iterable[str]) -> None:
-    for piece in pieces:
-        sys.stdout.write(piece)
-        sys.stdout.flush()
+def _print(pieces: Iterable[str], *, is_raw: bool = False) -> None:
+    """Print what a job wrote: as it is where it is read by a program or asked for raw, else harmless for a terminal."""
+    is_raw = is_raw or not sys.stdout.isatty()
+    try:
+        for piece in pieces if is_raw else harmless(pieces):
+            sys.stdout.write(piece)
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        sys.stdout.write("" if is_raw else RESET)
+        raise
 
 
 def _status_of(job: JobAnswer) -> int:

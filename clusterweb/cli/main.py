@@ -217,6 +217,9 @@ def _add_job_verbs(verbs: "argparse._SubParsersAction[Parser]", shared: Parser) 
     verb.add_argument("--tail", type=whole_number, default=1000, help="so many lines from the end (1000)")
     verb.add_argument("--attempt", type=whole_number, help="number of the attempt; the newest when absent")
     verb.add_argument("--rank", type=whole_number, help="of a gang: number of the process, 0 when absent")
+    verb.add_argument(
+        "--raw", action="store_true", help="on a terminal too as the job wrote it, with all control characters"
+    )
     verb.set_defaults(run=jobs.logs)
 
     verb = verbs.add_parser("explain", parents=[shared], help="why a job waits, and what would start it")

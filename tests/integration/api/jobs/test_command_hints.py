@@ -1,10 +1,13 @@
 """What the ``clusterweb`` command tells beside its answer, so that the next one is right."""
 
+import sys
+
 import pytest
 
 from clusterweb.cli.main import main
 from scheduler.core.model.lifecycle import JobState
 from tests.integration.api.conftest import World
+from tests.integration.pages_jobs.conftest import log_write, newest_attempt
 from tests.support.rows.factories import AT, attempt_make, job_make
 
 
@@ -37,3 +40,21 @@ def test_a_wrong_word_is_repeated_where_one_or_several_may_be_given(
 
     assert "not 'numbr'. Did you mean 'number'?" in answer.json()["detail"]
     assert "not 'runing'. Did you mean 'running'?" in capsys.readouterr().err
+
+
+def test_a_log_on_a_terminal_is_harmless_and_its_bytes_are_kept_elsewhere(
+    shop: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No title, no cursor, no hidden text; a pipe and --raw have what the job wrote."""
+    job = job_make(shop.vision, state=JobState.RUNNING)
+    wrote = "\x1b]0;evil\x07\x1b[2J\x1b[31mred\x1b[0m\x1b[8mhidden\x1b[0m a\x00b\u202e\r\n"
+    log_write(newest_attempt(job), wrote)
+    main(["logs", f"J-{job.number}"])
+    piped = capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    main(["logs", f"J-{job.number}"])
+    shown = capsys.readouterr().out
+    main(["logs", f"J-{job.number}", "--raw"])
+
+    assert piped == capsys.readouterr().out == wrote
+    assert shown == "\x1b[31mred\x1b[0mhidden\x1b[0m a^@b\r\n\x1b[0m"
