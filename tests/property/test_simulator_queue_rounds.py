@@ -18,8 +18,8 @@ from scheduler.core.round.claim_order import Line
 from scheduler.core.round.config import SchedulerConfig, SharePolicy
 from scheduler.policies import POLICIES
 from scheduler.policies.las import Las
-from scheduler.simulator.incremental import waiting_lines
-from scheduler.simulator.incremental.overtaking import Overtaking
+from scheduler.simulator.incremental.orders import waiting_lines
+from scheduler.simulator.incremental.orders.overtaking import Overtaking
 from scheduler.simulator.incremental.queue_rounds import QueueRounds
 from scheduler.simulator.incremental.replay_plan import replay_plan
 from scheduler.simulator.incremental.whole_rounds import WholeRounds

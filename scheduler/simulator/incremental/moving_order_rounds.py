@@ -15,7 +15,7 @@ from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, QueueTa
 from scheduler.core.round.capabilities import ChangesBySelf, HoldsLeases, MayBackfill, Promotes
 from scheduler.core.round.config import Policy, SharePolicy
 from scheduler.simulator.incremental.lazy_snapshot import LazySnapshot
-from scheduler.simulator.incremental.lease_order import LeaseOrder
+from scheduler.simulator.incremental.orders.lease_order import LeaseOrder
 from scheduler.simulator.incremental.planner import amend_overdue, granted
 from scheduler.simulator.incremental.planner_input import PlannerInput, seat_board, why_order_is_not_all
 from scheduler.simulator.incremental.walks.moving_order_walk import MovingOrderWalk, WeakestFirst

@@ -22,12 +22,12 @@ from scheduler.core.round.config import Policy, SharePolicy
 from scheduler.core.round.round_state import round_state
 from scheduler.core.round.seat_jobs import seat_jobs
 from scheduler.simulator.incremental.lazy_snapshot import LazySnapshot
-from scheduler.simulator.incremental.overtaking import Overtaking
+from scheduler.simulator.incremental.orders.overtaking import Overtaking
+from scheduler.simulator.incremental.orders.queue_shares import QueueShares
+from scheduler.simulator.incremental.orders.waiting_lines import KeptLines, keeps_lines
 from scheduler.simulator.incremental.planner import amend_overdue, promote, until_rights_change_s
 from scheduler.simulator.incremental.planner_input import PlannerInput
-from scheduler.simulator.incremental.queue_shares import QueueShares
 from scheduler.simulator.incremental.side_by_side import SideBySide, stand_side_by_side
-from scheduler.simulator.incremental.waiting_lines import KeptLines, keeps_lines
 from scheduler.simulator.state.world import World
 
 # Rounds made with more and more of each line before one is made with all jobs.

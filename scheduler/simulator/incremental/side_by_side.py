@@ -22,10 +22,10 @@ from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.seating import Seating
 from scheduler.core.packing.selection import Demands
 from scheduler.core.round.admission import Standing, is_within_share
+from scheduler.simulator.incremental.orders.queue_shares import QueueShares
+from scheduler.simulator.incremental.orders.running_order import QuotaCover, RunningOrder
+from scheduler.simulator.incremental.orders.waiting_lines import KeptLines
 from scheduler.simulator.incremental.planner_input import PlannerInput
-from scheduler.simulator.incremental.queue_shares import QueueShares
-from scheduler.simulator.incremental.running_order import QuotaCover, RunningOrder
-from scheduler.simulator.incremental.waiting_lines import KeptLines
 from scheduler.simulator.incremental.walks.lines_walk import LinesWalk, Place, Turns
 from scheduler.simulator.incremental.walks.preemption_candidates import Key
 

@@ -20,9 +20,9 @@ from scheduler.core.round.capabilities import (
     StepsByService,
 )
 from scheduler.core.round.config import Policy, SharePolicy
+from scheduler.simulator.incremental.orders.service_steps import ServiceSteps
 from scheduler.simulator.incremental.planner import amend_overdue, granted
 from scheduler.simulator.incremental.planner_input import PlannerInput, seat_board, why_order_is_not_all
-from scheduler.simulator.incremental.service_steps import ServiceSteps
 from scheduler.simulator.incremental.walks.group_filling_walk import GroupFillingWalk
 from scheduler.simulator.incremental.walks.preemption_candidates import Key
 from scheduler.simulator.incremental.walks.single_queue_walk import SingleQueueWalk

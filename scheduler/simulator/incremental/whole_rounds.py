@@ -11,7 +11,7 @@ from scheduler.core.model.tables import QueueTable, ServerTable, Snapshot
 from scheduler.core.round.capabilities import ChangesBySelf, Promotes
 from scheduler.core.round.config import SchedulerConfig, SharePolicy
 from scheduler.core.round.plan_round import plan_round
-from scheduler.simulator.incremental.overtaking import Overtaking
+from scheduler.simulator.incremental.orders.overtaking import Overtaking
 from scheduler.simulator.incremental.planner import promote, until_rights_change_s
 from scheduler.simulator.state.world import World
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scheduler.core.model.tables import FloatArray, IntArray
-from scheduler.simulator.incremental.running_order import QuotaCover, RunningOrder
+from scheduler.simulator.incremental.orders.running_order import QuotaCover, RunningOrder
 from scheduler.simulator.incremental.walks.preemption_candidates import Key
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.state.columns import Columns

@@ -10,7 +10,7 @@ from scheduler.core.round.capabilities import StepsByService
 from scheduler.core.round.config import Policy
 from scheduler.policies.gittins import Gittins
 from scheduler.policies.las import Las
-from scheduler.simulator.incremental.service_steps import ServiceSteps
+from scheduler.simulator.incremental.orders.service_steps import ServiceSteps
 from scheduler.simulator.jobs import SimJob
 from scheduler.simulator.state.columns import Columns
 from tests.support.simulator.strategies import QueueRow, ServerRow, snapshot_of

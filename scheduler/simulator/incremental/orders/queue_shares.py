@@ -12,8 +12,8 @@ import numpy as np
 from scheduler.core.packing.board import Board
 from scheduler.core.performance.resources import rounded_share
 from scheduler.core.round.capabilities import FillsQueues
+from scheduler.simulator.incremental.orders.waiting_lines import KeptLines
 from scheduler.simulator.incremental.planner_input import PlannerInput
-from scheduler.simulator.incremental.waiting_lines import KeptLines
 from scheduler.simulator.incremental.walks.preemption_candidates import Key
 
 
