@@ -6,13 +6,14 @@ broker that keeps its users in a file (``aclfile``).
 """
 
 import secrets
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 from urllib.parse import urlsplit
 
 import redis
 
-CONNECT = ("+auth", "+hello", "+select", "+ping", "+client|setinfo", "+client|setname")
+_SETINFO = "+client|setinfo"
+CONNECT = ("+auth", "+hello", "+select", "+ping", _SETINFO, "+client|setname")
 # What a Celery worker without remote control, events and acknowledgements needs, and no more: that of a server writes
 # its bindings and its reports alone, which the scheduler looks at, so that it cannot fill the broker.
 COMMANDS = (*CONNECT, "+multi", "+exec", "+discard", "+brpop", "+rpop", "+llen", "+smembers")
@@ -63,10 +64,20 @@ def processes_make(passwords: Mapping[str, str], *, redis_url: str) -> None:
     client: Any = redis.Redis.from_url(redis_url, socket_timeout=10, socket_connect_timeout=5)  # untyped commands
     try:
         for name, password in passwords.items():
-            client.execute_command("ACL SETUSER", name, "reset", "on", f">{password}", *PROCESSES[name])
+            user_set(client, name, password, PROCESSES[name])
         client.execute_command("ACL SAVE")
     finally:
         client.close()
+
+
+def user_set(client: Any, name: str, password: str, rules: Sequence[str]) -> None:
+    """Create or renew one user. Raises redis.RedisError."""
+    given = ("ACL SETUSER", name, "reset", "on", f">{password}")
+    try:
+        client.execute_command(*given, *rules)
+    except redis.ResponseError:
+        # Redis 7.0, that of Debian 12, refuses a rule with a command that it does not know; clients go on without it.
+        client.execute_command(*given, *(rule for rule in rules if rule != _SETINFO))
 
 
 def users_remove(*, but: Set[str], redis_url: str) -> list[str]:
@@ -115,7 +126,7 @@ def user_make(server_id: str, *, redis_url: str, seen_at: str) -> str:
     try:
         if not client.config_get("aclfile").get("aclfile"):
             return ""
-        client.execute_command("ACL SETUSER", name, "reset", "on", f">{password}", *user_rules(server_id))
+        user_set(client, name, password, user_rules(server_id))
         client.execute_command("ACL SAVE")
     finally:
         client.close()

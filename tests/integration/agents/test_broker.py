@@ -16,7 +16,7 @@ import redis
 
 from agents.protocol.messages import AttemptReport, AttemptWanted, ServerReport
 from agents.protocol.signing import Stamp, unseal
-from scheduler.management.broker_users import user_rules
+from scheduler.management.broker_users import user_rules, user_set
 from tests.support.agents.server import KEY, SERVER_ID, AgentServer, marked, script, wait_for, wanted
 
 COUNTS = "import time\nn=0\nwhile True:\n  print(n,flush=True); n+=1; time.sleep(0.05)"
@@ -39,11 +39,7 @@ class Broker:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.socket = path / "b.sock"
-        (path / "users").write_text(
-            "user default off\n"
-            "user scheduler on >schedulerpassword ~* &* +@all\n"
-            f"user agent on >agentpassword {' '.join(user_rules(SERVER_ID))}\n"
-        )
+        (path / "users").write_text("user default off\nuser scheduler on >schedulerpassword ~* &* +@all\n")
         self.client = redis.Redis(
             unix_socket_path=str(self.socket), username="scheduler", password="schedulerpassword", socket_timeout=300
         )
@@ -62,6 +58,7 @@ class Broker:
             stdout=subprocess.DEVNULL,
         )
         wait_for("broker", self._answers)
+        user_set(self.client, "agent", "agentpassword", user_rules(SERVER_ID))
 
     def _answers(self) -> bool:
         try:
