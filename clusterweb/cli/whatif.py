@@ -5,6 +5,7 @@ import mmap
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from clusterweb.cli.jobs import show
@@ -24,6 +25,15 @@ SHOWN = (
     ("preemptions", "PREEMPTED"),
     ("max_rho", "WORST RHO"),
 )
+
+# The same as on pages (frontend/pages/whatif/words.py), held so by a test.
+FIGURES = {
+    "avg_jct_s": "Mean JCT",
+    "p99_jct_s": "p99 JCT",
+    "avg_queueing_s": "Mean wait",
+    "makespan_s": "Makespan",
+    "avg_gpu_occupancy": "Allocated",
+}
 
 
 def whatif(given: Namespace) -> int:
@@ -78,7 +88,9 @@ def _shown(given: Namespace, scenario: Json) -> int:
     if scenario["error"]:
         lines.append(scenario["error"])
     metrics = {metric["key"]: metric for metric in scenario["metrics"]}
+    fidelity = scenario["fidelity"] or []
     if any(cell["seeds"] for cell in metrics["avg_jct_s"]["variants"]):
+        lines[:0] = _doubt_lines(fidelity, scenario.get("doubts") or ())  # an older server does not send doubts
         rows = [
             (variant["name"], *(_cell(metrics[key], at) for key, _ in SHOWN))
             for at, variant in enumerate(scenario["variants"])
@@ -89,10 +101,29 @@ def _shown(given: Namespace, scenario: Json) -> int:
             "",
             "* best; +- half of the 95 % interval, from three seeds on; in brackets the draws of two",
         ]
-    for row in scenario["fidelity"] or []:
-        lines.append(f"{row['key']}: happened {row['happened']:.4g}, replayed {row['replayed']:.4g}")
+    for row in fidelity:
+        happened, replayed = (_text(row["kind"], row[name]) for name in ("happened", "replayed"))
+        lines.append(f"{_figure(row)}: happened {happened}, replayed {replayed}")
     show(given, scenario, "\n".join(lines))
     return 0 if scenario["state"] != "failed" else 1
+
+
+def _doubt_lines(fidelity: Sequence[Json], doubts: Collection[str]) -> list[str]:
+    """Return the line that says why the answer is not to be trusted; none where it is."""
+    off = [
+        f"{_figure(row)[0].lower()}{_figure(row)[1:]} was really {_text(row['kind'], row['happened'])}, "
+        f"replayed {_text(row['kind'], row['replayed'])}"
+        for row in fidelity
+        if row["key"] in doubts
+    ]
+    if not off:
+        return []
+    why = f"replayed under the settings that held then, {'; '.join(off)}"
+    return [f"Not reliable: {why}. What follows may be as far off."]
+
+
+def _figure(row: Json) -> str:
+    return FIGURES.get(row["key"], str(row["key"]))
 
 
 def _cell(metric: Json, at: int) -> str:

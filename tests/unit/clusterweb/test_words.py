@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterweb.cli import whatif
 from clusterweb.cli.text import duration, in_words
 from frontend.components.devices import CPU_SLOTS
+from frontend.pages.whatif import words
 from scheduler.core.spec.units import duration_words
 
 
@@ -28,3 +30,8 @@ def test_whole_seconds_too(seconds: int) -> None:
 def test_command_and_pages_name_devices_alike(text: str) -> None:
     """Sentences, counts before a hyphen and units; names of jobs stay as they were typed."""
     assert in_words(text, "CPU slots") == CPU_SLOTS.said(text)
+
+
+def test_command_and_pages_name_figures_of_a_replay_alike() -> None:
+    """Those by which an answer is doubted."""
+    assert whatif.FIGURES == words.FIGURES
