@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -78,8 +79,9 @@ def require_no_folder(specs: Sequence[bytes]) -> None:
 def _spec_of_flags(given: Namespace, folder: Path) -> bytes:
     if not given.words:
         raise CommandError(
-            f"There is no job.yaml in {folder}. Write one, or say what to run: "
-            f"clusterweb submit {given.spec} --queue QUEUE -- python train.py"
+            f"There is no job.yaml in the folder {folder.resolve()}\n"
+            "Write one, or say what to run: "
+            f"clusterweb submit {shlex.quote(given.spec)} --queue QUEUE -- python train.py"
         )
     name = given.name or NO_PLAIN_NAME.sub("-", folder.resolve().name).strip("-._")[:80] or "job"
     spec = {"apiVersion": "v1", "name": name, "queue": given.queue, "command": given.words}

@@ -1,14 +1,17 @@
 """What the ``clusterweb`` command tells beside its answer, so that the next one is right."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from clusterweb.cli.main import main
 from scheduler.core.model.lifecycle import JobState
+from scheduler.models import Job
+from scheduler.models.server import ServerState
 from tests.integration.api.conftest import World
 from tests.integration.pages_jobs.conftest import log_write, newest_attempt
-from tests.support.rows.factories import AT, attempt_make, job_make
+from tests.support.rows.factories import AT, attempt_make, job_make, server_make
 
 
 def test_log_after_a_resume_tells_how_to_see_the_attempt_before(
@@ -58,3 +61,20 @@ def test_a_log_on_a_terminal_is_harmless_and_its_bytes_are_kept_elsewhere(
 
     assert piped == capsys.readouterr().out == wrote
     assert shown == "\x1b[31mred\x1b[0mhidden\x1b[0m a^@b\r\n\x1b[0m"
+
+
+def test_a_folder_without_a_spec_is_named_in_full(
+    shop: World, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dot and the end of a sentence together read as the folder above."""
+    folder = tmp_path / "my train"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    assert main(["submit", "."]) == 2
+    here = capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    assert main(["submit", "my train"]) == 2
+
+    assert f"There is no job.yaml in the folder {folder}\n" in here
+    assert "clusterweb submit . --queue" in here
+    assert "clusterweb submit 'my train' --queue" in capsys.readouterr().err
