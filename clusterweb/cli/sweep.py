@@ -9,7 +9,7 @@ from typing import Any
 from clusterweb.cli.asked import asked_of
 from clusterweb.cli.jobs import MOST_ROWS, show, tell
 from clusterweb.cli.text import counted, devices_named, duration, in_words, since, table
-from clusterweb.client.client import Client
+from clusterweb.client.client import ENDED, Client
 from clusterweb.client.errors import CommandError
 from clusterweb.client.folders.sending import folder_send
 
@@ -109,7 +109,10 @@ def array(given: Namespace) -> int:
     """Show an array, cancel its jobs, or submit those that failed once more."""
     client = Client()
     found: Json = client.get(f"arrays/{given.array}") if given.action == "get" else _acted(client, given)
-    states = ", ".join(f"{count} {state}" for state, count in found["states"].items())
+    states = ", ".join(
+        f"{count} {state} (ending)" if given.action == "cancel" and state not in ENDED else f"{count} {state}"
+        for state, count in found["states"].items()
+    )
     devices = devices_named(client.device_kinds)
     heads = ("INDEX", "JOB", "STATE", "LOSS", "STEP", "RAN", "WHY")
     rows = [

@@ -78,3 +78,20 @@ def test_a_folder_without_a_spec_is_named_in_full(
     assert f"There is no job.yaml in the folder {folder}\n" in here
     assert "clusterweb submit . --queue" in here
     assert "clusterweb submit 'my train' --queue" in capsys.readouterr().err
+
+
+def test_cancel_of_an_array_tells_which_jobs_are_still_ending(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the cancel of one job does; to look at an array says the states alone."""
+    Path("array.yaml").write_text("apiVersion: v1\nname: a\nqueue: vision\ncommand: ['true']\narray: 0-2\n")
+    assert main(["submit", "array.yaml"]) == 0
+    key = capsys.readouterr().out.split()[0]
+    first = Job.objects.get(array_number=int(key[2:]), array_index=0)
+    running = job_make(shop.vision, owner=shop.users["member"], state=JobState.RUNNING)
+    first.delete()
+    Job.objects.filter(pk=running.pk).update(array_number=int(key[2:]), array_index=0)
+    assert main(["array", "cancel", key]) == 0
+    cancelled = capsys.readouterr().out
+    assert main(["array", "get", key]) == 0
+
+    assert ": 2 cancelled, 1 running (ending)\n" in cancelled
+    assert ": 2 cancelled, 1 running\n" in capsys.readouterr().out
