@@ -30,7 +30,7 @@ def top(given: Namespace) -> int:
     rows = [
         (
             server["name"],
-            f"{server['state']}, as simulated" if server["simulated"] else server["state"],
+            f"{_state(server)}, as simulated" if server["simulated"] else _state(server),
             len(server["gpus"]),
             sum(gpu["allocated"] for gpu in server["gpus"]),
         )
@@ -40,6 +40,12 @@ def top(given: Namespace) -> int:
         lines += ["", table(("SERVER", "STATE", devices.upper(), "HELD"), rows)]
     show(given, now, "\n".join(lines))
     return 0
+
+
+def _state(server: Json) -> str:
+    """Return the state as pages show it: a server that drains and holds nothing any more is drained."""
+    is_empty = not any(gpu["allocated"] for gpu in server["gpus"])
+    return "drained" if server["state"] == "draining" and is_empty else str(server["state"])
 
 
 def quota(given: Namespace) -> int:

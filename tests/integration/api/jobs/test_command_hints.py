@@ -95,3 +95,14 @@ def test_cancel_of_an_array_tells_which_jobs_are_still_ending(shop: World, capsy
 
     assert ": 2 cancelled, 1 running (ending)\n" in cancelled
     assert ": 2 cancelled, 1 running\n" in capsys.readouterr().out
+
+
+def test_top_calls_a_server_drained_once_nothing_runs_on_it(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """As pages do; until then it is draining."""
+    server_make("gpu-empty", state=ServerState.DRAINING)
+    busy = server_make("gpu-busy", state=ServerState.DRAINING)
+    attempt_make(job_make(shop.vision), server=busy)
+    assert main(["top"]) == 0
+    states = {line.split()[0]: line.split()[1] for line in capsys.readouterr().out.splitlines() if line[:4] == "gpu-"}
+
+    assert states == {"gpu-empty": "drained", "gpu-busy": "draining"}
