@@ -21,6 +21,7 @@ from clusterweb.client.many import KEY_REUSED, Progress, submit_many
 from clusterweb.client.rows import Change, Explanation, JobAhead, JobAnswer, JobLine
 
 MOST_ROWS = 10_000
+LINES, MOST_LINES = 1000, 10_000  # of a log: shown when not said, and at most
 MOST_KEY = 180  # of the 200 that REST takes; each request of a submit of many adds its place
 INTERRUPTED = 130  # exit status after Ctrl-C
 _STARTS = {"": "", "job": "once", "server": "once on each server", "gpu": "once for every GPU"}
@@ -171,13 +172,19 @@ def get(given: Namespace) -> int:
 def logs(given: Namespace) -> int:
     """Print a log; go on with it when asked."""
     client = Client()
-    if given.tail < 0:
+    tail = LINES if given.tail is None else given.tail
+    if tail < 0:
         raise CommandError("--tail is 0 or more.")
-    piece = client.log(given.job, tail=given.tail, attempt=given.attempt, rank=given.rank)
+    piece = client.log(given.job, tail=tail, attempt=given.attempt, rank=given.rank)
     newest = piece["attempt"] or 1
     if given.attempt is None and newest > 1:
         before = f"clusterweb logs {given.job} --attempt {newest - 1}"
         print(f"This is attempt {newest}. The log of the one before: {before}", file=sys.stderr)
+    if given.tail is None and piece["truncated"]:
+        lines = piece["text"].removesuffix("\n").count("\n") + 1
+        wider = f"For more add --tail {MOST_LINES}. " if lines == LINES else ""  # else it is cut at its bytes already
+        kept = f"All that is kept: {client.account.url}/jobs/{given.job}/logs"
+        print(f"These are the last {counted(lines, 'line')}. {wider}{kept}", file=sys.stderr)
     more = client.follow(given.job, since=place_after(piece), rank=given.rank) if given.follow else ()
     _print(chain([piece["text"]], more), is_raw=given.raw)
     if not given.follow and piece["reason"] and not piece["text"]:

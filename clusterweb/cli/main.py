@@ -214,7 +214,7 @@ def _add_job_verbs(verbs: "argparse._SubParsersAction[Parser]", shared: Parser) 
     verb = verbs.add_parser("logs", help="the log of a job")
     verb.add_argument("job", help=JOB_HELP)
     verb.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended")
-    verb.add_argument("--tail", type=whole_number, default=1000, help="so many lines from the end (1000)")
+    verb.add_argument("--tail", type=whole_number, help="so many lines from the end, at most 10000 (1000)")
     verb.add_argument("--attempt", type=whole_number, help="number of the attempt; the newest when absent")
     verb.add_argument("--rank", type=whole_number, help="of a gang: number of the process, 0 when absent")
     verb.add_argument(

@@ -108,6 +108,7 @@ class LogPiece(TypedDict):
     text: str
     attempt: int | None
     end_offset: int
+    truncated: bool
     reason: str
 
 

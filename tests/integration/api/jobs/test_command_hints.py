@@ -106,3 +106,22 @@ def test_top_calls_a_server_drained_once_nothing_runs_on_it(shop: World, capsys:
     states = {line.split()[0]: line.split()[1] for line in capsys.readouterr().out.splitlines() if line[:4] == "gpu-"}
 
     assert states == {"gpu-empty": "drained", "gpu-busy": "draining"}
+
+
+def test_the_end_of_a_long_log_says_that_it_is_not_all(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """With how to see more; not for a log that is whole, nor where the number of lines was said."""
+    job = job_make(shop.vision, state=JobState.RUNNING)
+    name, attempt = f"J-{job.number}", newest_attempt(job)
+    log_write(attempt, "line\n" * 1000)
+    main(["logs", name])
+    whole = capsys.readouterr().err
+    log_write(attempt, "line\n" * 1001)
+    main(["logs", name])
+    long = capsys.readouterr()
+    main(["logs", name, "--tail", "5"])
+
+    assert "last" not in whole + capsys.readouterr().err
+    assert long.out == "line\n" * 1000
+    [told] = long.err.splitlines()
+    assert told.startswith("These are the last 1000 lines. For more add --tail 10000. All that is kept: http")
+    assert told.endswith(f"/jobs/{name}/logs")
