@@ -178,6 +178,12 @@ def _table(rows: list[Json]) -> str:
     return table(heads, [[row[name] for name in names] for row in rows]) if rows else "You see no queue."
 
 
+def _forecast(row: Json, found: Json) -> str:
+    if found["elapsed_frac"] >= 1.0:
+        return "month is over"
+    return "too early to tell" if row["forecast"] is None else f"{row['forecast']:.2f}"
+
+
 def costs(given: Namespace) -> int:
     """Show what queues cost in a month."""
     found = Client().get("costs", month=given.month)
@@ -187,7 +193,7 @@ def costs(given: Namespace) -> int:
             f"{row['gpu_hours']:.1f}",
             f"{row['spent']:.2f}",
             "none" if row["budget"] is None else f"{row['budget']:.2f}",
-            "too early to tell" if row["forecast"] is None else f"{row['forecast']:.2f}",
+            _forecast(row, found),
         )
         for row in found["rows"]
     ]

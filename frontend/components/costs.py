@@ -6,7 +6,7 @@ from typing import TypedDict
 from frontend.components.formats import number, percent
 from scheduler.selectors.cluster.costs import CostReport, QueueCostRow
 
-TOO_EARLY = "too early to tell"
+TOO_EARLY, MONTH_OVER = "too early to tell", "the month is over"
 
 
 class CostLine(TypedDict):
@@ -15,7 +15,7 @@ class CostLine(TypedDict):
     Keys:
         budget: As a field holds it; empty without one.
         used: Spent of the budget; empty without one.
-        forecast: At the end of the month; says so where it is too early.
+        forecast: At the end of the month; says so where it is too early, or where the month is over.
         percent: Of the budget that is spent, at most 100; None without a budget.
         is_over: Whether the budget is, or is going to be, exceeded.
     """
@@ -50,7 +50,7 @@ def is_over(row: QueueCostRow) -> bool:
 
 def cost_line(row: QueueCostRow, report: CostReport) -> CostLine:
     """Return one queue as it is shown."""
-    budget, forecast, currency = row["budget"], row["forecast"], report["currency"]
+    budget, currency = row["budget"], report["currency"]
     frac = None if budget is None else row["spent"] / budget if budget else float(row["spent"] > 0)
     return {
         "queue": row["queue"],
@@ -59,10 +59,16 @@ def cost_line(row: QueueCostRow, report: CostReport) -> CostLine:
         "spent": money(row["spent"], currency),
         "budget": amount_field(budget),
         "used": "" if budget is None else f"{percent(frac)} of {money(budget, currency)}",
-        "forecast": TOO_EARLY if forecast is None else money(forecast, currency),
+        "forecast": _forecast(row, report),
         "percent": None if frac is None else min(100.0, 100 * frac),
         "is_over": is_over(row),
     }
+
+
+def _forecast(row: QueueCostRow, report: CostReport) -> str:
+    if report["elapsed_frac"] >= 1.0:
+        return MONTH_OVER
+    return TOO_EARLY if row["forecast"] is None else money(row["forecast"], report["currency"])
 
 
 def costs_title(report: CostReport) -> str:

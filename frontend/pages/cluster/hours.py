@@ -5,10 +5,12 @@ from typing import TypedDict
 
 from frontend.components.charts import Chart, area, layout, time_axis, wall
 from frontend.components.devices import DeviceWord
-from frontend.components.formats import clock, digits_of, number, percent
+from frontend.components.formats import clock, digits_of, duration, number, percent
 from frontend.components.times import Range, as_time
 from scheduler.core.operations.gpu_hours import KINDS
 from scheduler.selectors.cluster.rows import GpuHoursReport
+
+MEASURED_FRAC = 0.98  # of a range: as good as all of it
 
 # Kind to its word, its colour, and what it means.
 LOOKS = {
@@ -64,6 +66,14 @@ def hours_chart(found: GpuHoursReport, *, range_: Range, zone: tzinfo, device: D
             for place, at in enumerate(times)
         ],
     )
+
+
+def measured_words(found: GpuHoursReport, range_: Range) -> str:
+    """Return the range, and how much of it was measured where that is not all."""
+    asked_h = (range_.until - range_.since).total_seconds() / 3_600
+    if found["hours"] >= MEASURED_FRAC * asked_h:
+        return range_.words
+    return f"{range_.words}, of which {duration(3_600 * found['hours'])} were measured"
 
 
 def hours_title(found: GpuHoursReport, device: DeviceWord) -> str:

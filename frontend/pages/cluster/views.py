@@ -14,7 +14,7 @@ from frontend.components.happenings import happenings
 from frontend.components.times import Range, Series, series_in
 from frontend.components.viewer import now_utc, viewer_zone
 from frontend.pages.cluster.heat import device_rows, heat_chart, lowest_title, server_row
-from frontend.pages.cluster.hours import hours_chart, hours_rows
+from frontend.pages.cluster.hours import hours_chart, hours_rows, measured_words
 from frontend.pages.cluster.words import (
     drain_effect,
     finding,
@@ -125,7 +125,7 @@ def cluster(request: HttpRequest) -> HttpResponse:
         "hours": hours_chart(hours, range_=range_, zone=zone, device=device),
         "hours_rows": hours_rows(hours),
         "hours_in_all": hours["capacity"],
-        "hours_words": range_.words,
+        "hours_words": measured_words(hours, range_),
     }
     return render(request, "cluster/cluster.html", context)
 

@@ -67,11 +67,13 @@ def _change(course: list[float | None], now: float, *, digits: int = 0) -> float
 
 
 def _mean_utilization(frame: ClusterFrame) -> float | None:
+    """Return the mean over the devices that are held or free, as the tile beside it counts them."""
     values = [
         gpu["utilization_frac"]
         for server in frame["servers"]
         for gpu in server["gpus"]
-        if gpu["healthy"] and gpu["utilization_frac"] is not None
+        if gpu["healthy"] and (gpu["allocated"] or server["state"] != "draining")
+        if gpu["utilization_frac"] is not None
     ]
     return sum(values) / len(values) if values else None
 

@@ -36,6 +36,7 @@ class UsageTab(TypedDict):
     loan_cards: list[tuple[str, list[LoanRow], str]]
     cost: CostLine | None
     cost_month: str
+    cost_goes_on: bool
     taken: TakenReport
     taken_title: str
     taken_tables: list[tuple[str, list[TakerRow]]]
@@ -72,6 +73,7 @@ def usage_context(user: Actor, queue: Queue, range_: Range, device: DeviceWord) 
         ],
         "cost": cost_line(of_queue[0], report) if of_queue else None,
         "cost_month": f"{month:%B %Y}",
+        "cost_goes_on": report["elapsed_frac"] < 1.0,
         "taken": took,
         "taken_title": _taken_title(took, device),
         "taken_tables": [

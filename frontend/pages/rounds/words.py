@@ -21,6 +21,7 @@ TRIGGERS = {
     "change": "a change of what a job asks for",
     "restore": "a cancel that was taken back",
     "resized": "a job that changed its size",
+    "environment": "an environment that was built",
     "profile": "a profile that was measured",
     "idle": "a job that used nothing",
     "backoff": "a retry that was due",

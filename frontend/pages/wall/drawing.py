@@ -89,10 +89,12 @@ def band_of(series: Series, times: Sequence[str]) -> Band:
     known = zip(series["allocated_gpus"], series["unknown_gpus"], strict=True)
     held = [min(float(value or 0) - float(unknown or 0), most) for value, unknown in known]
     busy = [min(float(value or 0), one) for value, one in zip(series["busy_gpus"], held, strict=True)]
-    fracs = [one / total if total else 1.0 for one, total in zip(held, totals, strict=True)]
-    at = min(range(len(fracs)), key=lambda index: fracs[index])
-    tells = fracs[at] < 0.75 and 0.15 < at / len(fracs) < 0.85
-    low = f"{percent(1 - fracs[at])} was free at {times[at]}" if tells else ""
+    names = ("allocated_gpus", "drained_gpus", "broken_gpus")
+    taken = [sum(float(value or 0) for value in row) for row in zip(*(series[name] for name in names), strict=True)]
+    fracs = [max(0.0, total - one) / total if total else 0.0 for one, total in zip(taken, totals, strict=True)]
+    at = max(range(len(fracs)), key=lambda index: fracs[index])
+    tells = fracs[at] > 0.25 and 0.15 < at / len(fracs) < 0.85
+    low = f"{percent(fracs[at])} was free at {times[at]}" if tells else ""
     return Band(busy=_outline(busy, most), held=_outline(held, most), low=low, low_at=100 * at / len(fracs))
 
 

@@ -118,7 +118,9 @@ def past_base(*, since: datetime, until: datetime, at: datetime) -> PastWindow:
     open_jobs = sum(one.is_open for one in lived)
     if open_jobs:
         telling = sum(one.is_open and math.isfinite(one.left_s) for one in lived)
-        how = f"{telling:,} by their progress, the others as similar jobs" if telling else "as similar jobs"
+        how = "by their progress" if telling else "as similar jobs"
+        if 0 < telling < open_jobs:
+            how = f"{telling:,} by their progress, the others as similar jobs"
         warnings.append(f"{_count(open_jobs)} not ended. The time they still take is estimated: {how}")
     return PastWindow(
         content={

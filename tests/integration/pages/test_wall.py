@@ -2,7 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,6 +11,8 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from frontend.components.live.consumer import _listener
+from frontend.components.times import Series
+from frontend.pages.wall.drawing import band_of
 from scheduler.core.model.errors import NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
@@ -49,6 +51,16 @@ def test_a_screen_reads_the_wall_and_nothing_else(world: World) -> None:
     for path in ("/", "/jobs", "/cluster", "/admin/walls", "/search"):
         assert screen.get(path).status_code == 302, path
     assert screen.get("/api/v1/overview").status_code == 401
+
+
+def test_what_is_drained_is_not_told_as_free() -> None:
+    """A quarter of eight is drained and three quarters are held: nothing was free."""
+    course: dict[str, list[float | None]] = {name: [0.0] * 4 for name in ("unknown_gpus", "broken_gpus", "busy_gpus")}
+    course |= {"num_gpus": [8.0] * 4, "allocated_gpus": [8.0, 8.0, 4.0, 8.0], "drained_gpus": [0.0, 0.0, 4.0, 0.0]}
+    half_free = {**course, "drained_gpus": [0.0] * 4}
+
+    assert band_of(cast(Series, course), ["1", "2", "3", "4"]).low == ""
+    assert band_of(cast(Series, half_free), ["1", "2", "3", "4"]).low == "50\u00a0% was free at 3"
 
 
 def test_jobs_are_named_where_the_admin_allowed_it(world: World) -> None:

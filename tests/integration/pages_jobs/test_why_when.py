@@ -139,6 +139,20 @@ def test_what_frees_next_is_told_by_the_jobs_that_say_so(world: World) -> None:
     assert "when ends-soon ends" in text
 
 
+def test_a_job_wider_than_each_server_is_told_so(world: World) -> None:
+    """That no server is wholly free in time is not what it waits for."""
+    server = server_make("gpu-77", gpus=1, last_report_at=timezone.now())
+    job = job_make(world.vision, state=JobState.RUNNING, server=server, num_gpus=1, name="ends-soon")
+    Job.objects.filter(pk=job.pk).update(step=0, total_steps=600, steps_per_s=1.0)
+    wide = waiting(world)
+    Job.objects.filter(pk=wide.pk).update(num_gpus=7)
+
+    text = why(world, wide)
+
+    assert "take several servers" in text
+    assert "wholly free" not in text
+
+
 def test_when_no_change_helps_the_page_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """For a job that waits; not for one that runs, and not to a reader for whom none was tried. REST says the same."""
     monkeypatch.setattr("frontend.pages.jobs.waiting.offers.job_unblockers_soon", lambda user, job, at, most_jobs: [])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from frontend.components.costs import amount_field, costs_title
+from frontend.components.costs import amount_field, cost_line, costs_title
 from scheduler.selectors.cluster.costs import CostReport, QueueCostRow
 
 
@@ -31,6 +31,15 @@ def report(*spent_and_forecast: tuple[float, float | None]) -> CostReport:
         for at, (spent, forecast) in enumerate(spent_and_forecast)
     ]
     return {"month": "2026-11", "currency": "EUR", "is_priced": True, "elapsed_frac": 0.5, "rows": rows}
+
+
+def test_month_that_is_over_has_no_forecast() -> None:
+    """What was spent is all that there is to say."""
+    over = report((50.0, 50.0))
+    over["elapsed_frac"] = 1.0
+
+    assert cost_line(over["rows"][0], over)["forecast"] == "the month is over"
+    assert cost_line(report((50.0, None))["rows"][0], report((50.0, None)))["forecast"] == "too early to tell"
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 """Every reason of waiting, cause of an end and rule of a preemption has words of its own on the pages."""
 
+import re
 from typing import cast
 
+from clusterweb.config.env import BASE_DIR
 from frontend.components.devices import CPU_SLOTS
 from frontend.components.happenings import CAUSES, RULES
 from frontend.components.reason_names import REASON_NAMES
 from frontend.pages.jobs.job.event_words import event_line
+from frontend.pages.rounds.words import TRIGGERS
 from scheduler.core.model.lifecycle import EndCause
 from scheduler.core.model.plan import PreemptRule, WaitReason
 from scheduler.selectors.rows import EventRow
@@ -35,3 +38,12 @@ def test_no_name_of_the_code_reaches_a_page() -> None:
     assert set(REASON_NAMES) == set(WaitReason)
     assert set(CAUSES) == set(EndCause) - PLANNED
     assert set(RULES) == set(PreemptRule)
+
+
+def test_every_trigger_of_a_round_has_words() -> None:
+    """Each that the scheduler names in its code; none reaches a page as it is stored."""
+    texts = [path.read_text() for path in (BASE_DIR / "scheduler").rglob("*.py")]
+    named = {name for text in texts for name in re.findall(r'request_round\("(\w+)"\)', text)}
+
+    assert len(named) > 10
+    assert named <= TRIGGERS.keys()

@@ -99,6 +99,8 @@ def next_events(subject: Subject) -> tuple[str, list[NextEvent]]:
     )
     if fitting:
         title = f"{fitting[0]['server']} is the first whole server that fits"
+    elif rows and all(row["num_gpus"] < needed for row in rows):
+        title = f"{device.counted(needed)} take several servers"
     elif rows:
         title = "No server says when it is wholly free"
     else:
