@@ -21,6 +21,7 @@ from scheduler.core.spec.reading import FieldReader
 from scheduler.core.spec.units import format_duration
 
 SCRIPT = "job.sh"
+_WRONG = "=wrong"  # in place of the name of an option, which has no "="
 _SHORT = {
     "J": "job-name", "G": "gpus", "N": "nodes", "n": "ntasks", "c": "cpus-per-task", "t": "time", "p": "partition",
     "A": "account", "o": "output", "e": "error", "D": "chdir", "a": "array", "d": "dependency", "C": "constraint",
@@ -131,7 +132,10 @@ def _launch(made: Translation, asked: _Request, *, gpus: int, starts_all: bool) 
 
 
 def _options(text: str) -> list[tuple[str, str, str]]:
-    """Return (long name, value, line) of every option; Slurm stops at the first command."""
+    """Return (long name, value, line) of every option; Slurm stops at the first command.
+
+    What is none stands under the name ``_WRONG``, with the reason as its value.
+    """
     found = []
     for line in text.splitlines():
         stripped = line.strip()
@@ -141,9 +145,11 @@ def _options(text: str) -> list[tuple[str, str, str]]:
             continue
         try:
             words = shlex.split(stripped.removeprefix("#SBATCH"), comments=True)
-        except ValueError:  # a quote without its end
-            found.append(("", stripped, stripped))
+        except ValueError:
+            found.append((_WRONG, "A quote is opened and not closed.", stripped))
             continue
+        if left := _without_dash(words):
+            found.append((_WRONG, f"{left!r} is no option: those begin with a dash.", stripped))
         while words:
             word = words.pop(0)
             if word.startswith("--"):
@@ -154,7 +160,20 @@ def _options(text: str) -> list[tuple[str, str, str]]:
             if not has_value and words and not words[0].startswith("-"):
                 value = words.pop(0)
             found.append((name, value, stripped))
+            if left := _without_dash(words):
+                option = f"--{name}=" if word.startswith("--") else f"{word[:2]} "
+                quoted = f"{option}{shlex.quote(f'{value} {left}')}"
+                why = f"{left!r} is left over. Put a value with blanks in quotes: {quoted}"
+                found.append((_WRONG, why, stripped))
     return found
+
+
+def _without_dash(words: list[str]) -> str:
+    """Take the words before the next option off; return them."""
+    taken = []
+    while words and not words[0].startswith("-"):
+        taken.append(words.pop(0))
+    return " ".join(taken)
 
 
 def _read(made: Translation, asked: _Request, option: str, value: str, line: str) -> None:
@@ -164,7 +183,9 @@ def _read(made: Translation, asked: _Request, option: str, value: str, line: str
         "cpus-per-gpu": "cpus_per_gpu",
     }  # fmt: skip
     memory = {"mem": "mb_per_node", "mem-per-gpu": "mb_per_gpu", "mem-per-cpu": "mb_per_cpu"}
-    if option in number:
+    if option == _WRONG:
+        made.skip(line, value)
+    elif option in number:
         setattr(asked, number[option], int(value.rpartition(":")[2].partition("-")[0]))
         if ":" in value:
             made.skip(line, "The type of the GPU is not looked at.")
