@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scheduler.core.spec.array import read_array
@@ -28,6 +28,7 @@ _SHORT = {
     "w": "nodelist", "x": "exclude", "q": "qos", "H": "hold", "L": "licenses", "i": "input",
 }  # fmt: skip
 _SIGNAL_NUMBERS = {"1": "HUP", "2": "INT", "10": "USR1", "12": "USR2", "15": "TERM"}
+_GPU_TYPE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _MEGABYTES = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 
 # Options that change nothing here or are done otherwise, and what to say about them.
@@ -157,7 +158,7 @@ def _options(text: str) -> list[tuple[str, str, str]]:
             else:
                 name, value = _SHORT.get(word[1:2], word[1:2]), word[2:].removeprefix("=")
                 has_value = value
-            if not has_value and words and not words[0].startswith("-"):
+            if not has_value and words and (not words[0].startswith("-") or _is_number(words[0][1:])):
                 value = words.pop(0)
             found.append((name, value, stripped))
             if left := _without_dash(words):
@@ -178,26 +179,30 @@ def _without_dash(words: list[str]) -> str:
 
 def _read(made: Translation, asked: _Request, option: str, value: str, line: str) -> None:
     number: dict[str, str] = {
-        "nodes": "nodes", "ntasks": "tasks", "ntasks-per-node": "tasks_per_node", "gpus": "gpus",
-        "gpus-per-node": "gpus_per_node", "gpus-per-task": "gpus_per_task", "cpus-per-task": "cpus_per_task",
-        "cpus-per-gpu": "cpus_per_gpu",
+        "nodes": "nodes", "ntasks": "tasks", "ntasks-per-node": "tasks_per_node",
+        "cpus-per-task": "cpus_per_task", "cpus-per-gpu": "cpus_per_gpu",
     }  # fmt: skip
+    gpus = {"gpus": "gpus", "gpus-per-node": "gpus_per_node", "gpus-per-task": "gpus_per_task"}
     memory = {"mem": "mb_per_node", "mem-per-gpu": "mb_per_gpu", "mem-per-cpu": "mb_per_cpu"}
     if option == _WRONG:
         made.skip(line, value)
     elif option in number:
-        setattr(asked, number[option], int(value.rpartition(":")[2].partition("-")[0]))
-        if ":" in value:
-            made.skip(line, "The type of the GPU is not looked at.")
+        count, dash, _ = value.partition("-") if option == "nodes" else (value, "", "")
+        if _is_number(count) and int(count):
+            setattr(asked, number[option], int(count))
+            if dash:
+                made.skip(line, f"A job has a fixed size, no range: {count} is taken.")
+        else:
+            made.skip(line, f"--{option} must be a whole number from 1 on, not {value!r}. It is left out.")
+    elif option in gpus:
+        setattr(asked, gpus[option], _gpus(made, f"--{option}", value.split(","), line))
     elif option == "gres":
-        for part in value.split(","):
-            found = re.fullmatch(r"gpu(?::[A-Za-z0-9_.-]+)??(?::(\d+))?", part)
-            if found:
-                asked.gpus_per_node = int(found[1] or 1)
-                if part.count(":") > 1:
-                    made.skip(line, "The type of the GPU is not looked at.")
-            else:
+        parts = value.split(",")
+        for part in parts:
+            if part.partition(":")[0] != "gpu":
                 made.skip(line, f"There is no resource {part} here.")
+        if named := [part.partition(":")[2] or "1" for part in parts if part.partition(":")[0] == "gpu"]:
+            asked.gpus_per_node = _gpus(made, "--gres=gpu", named, line)
     elif option in memory:
         found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)", value.upper())
         if found is None:
@@ -209,6 +214,26 @@ def _read(made: Translation, asked: _Request, option: str, value: str, line: str
         _DIRECT[option](made, value)
     else:
         made.skip(line, _ELSEWHERE.get(option, f"There is nothing like --{option} here."))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _gpus(made: Translation, option: str, parts: Sequence[str], line: str) -> int | None:
+    """Return the sum of ``[type:]number``, where a type alone is one; None where one of them cannot be."""
+    total = 0
+    for part in parts:
+        kind, colon, count = part.rpartition(":")
+        if not colon and not _is_number(count) and _GPU_TYPE.fullmatch(count):
+            kind, count = count, "1"
+        if not _is_number(count) or (kind and not _GPU_TYPE.fullmatch(kind)):
+            made.skip(line, f"{option} must be a whole number from 0 on, not {part!r}. It is left out.")
+            return None
+        if kind:
+            made.skip(line, f"Servers are not chosen by the type of their GPUs ({kind}).")
+        total += int(count)
+    return total
 
 
 def _resources(made: Translation, asked: _Request) -> int:

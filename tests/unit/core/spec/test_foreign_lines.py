@@ -11,6 +11,11 @@ def made_of(*lines: str) -> Translation:
     return from_sbatch("".join(f"#SBATCH {line}\n" for line in lines) + "python train.py\n", queue="q")
 
 
+def told(made: Translation) -> str:
+    """Return the reasons alone."""
+    return "\n".join(entry.why for entry in made.unmapped)
+
+
 @pytest.mark.parametrize(
     ("line", "name", "left", "quoted"),
     [
@@ -40,3 +45,57 @@ def test_a_word_before_all_options_and_an_open_quote_are_told() -> None:
         "A quote is opened and not closed.",
     ]
     assert made.spec["resources"]["gpus"] == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("--nodes=0", "--nodes must be a whole number from 1 on, not '0'. It is left out."),
+        ("-N -2", "--nodes must be a whole number from 1 on, not '-2'. It is left out."),
+        ("--ntasks=0", "--ntasks must be a whole number from 1 on, not '0'. It is left out."),
+        ("--cpus-per-task=x", "--cpus-per-task must be a whole number from 1 on, not 'x'. It is left out."),
+        ("--gpus=-3", "--gpus must be a whole number from 0 on, not '-3'. It is left out."),
+        ("--gres=gpu:-3", "--gres=gpu must be a whole number from 0 on, not '-3'. It is left out."),
+        ("--gres=gpu:a100:x", "--gres=gpu must be a whole number from 0 on, not 'a100:x'. It is left out."),
+    ],
+)
+def test_numbers_that_cannot_be_are_told(line: str, why: str) -> None:
+    """The option is left out, and the list says so."""
+    made = made_of(line)
+
+    assert (f"#SBATCH {line}", why) in [(entry.source, entry.why) for entry in made.unmapped]
+    assert made.spec["resources"]["gpus"] == 1
+    if "gpu" in line:
+        assert "it gets one" in told(made)
+
+
+@pytest.mark.parametrize(
+    ("line", "gpus", "types"),
+    [
+        ("--gres=gpu:a100", 1, ["a100"]),
+        ("--gres=gpu:a100:4", 4, ["a100"]),
+        ("--gres=gpu:3g.20gb:2", 2, ["3g.20gb"]),
+        ("--gres=gpu:a100:2,gpu:v100:1", 3, ["a100", "v100"]),
+        ("--gpus=a100:2,v100:1", 3, ["a100", "v100"]),
+        ("--gpus-per-node=h100", 1, ["h100"]),
+        ("--gres=gpu:2", 2, []),
+        ("--gres=gpu", 1, []),
+    ],
+)
+def test_types_of_gpus_are_told_and_their_counts_add_up(line: str, gpus: int, types: list[str]) -> None:
+    """A type alone is one GPU of it."""
+    made = made_of(line)
+
+    assert made.spec["resources"]["gpus"] == gpus
+    assert [entry.why for entry in made.unmapped] == [
+        f"Servers are not chosen by the type of their GPUs ({one})." for one in types
+    ]
+
+
+def test_a_range_of_nodes_is_told() -> None:
+    """A job has one number of them."""
+    made = made_of("--nodes=2-4 --gpus-per-node=1", "--gres=license:2")
+
+    assert made.spec["resources"] == {"gpus": 2, "max_servers": 2, "cpus": "auto", "memory": "auto"}
+    assert "A job has a fixed size, no range: 2 is taken." in told(made)
+    assert "There is no resource license:2 here." in told(made)
