@@ -62,7 +62,7 @@ class Use:
         if gpu_frac is None:
             return
         before_s = self.told_s.get(attempt_id, at_s)
-        self.told_s[attempt_id] = max(before_s, at_s)
+        self.told_s[attempt_id] = at_s  # also where the clock was set back: what follows counts from there
         for hour, begin_s, end_s in _by_hour(max(before_s, at_s - MOST_S), at_s):
             span = self.spans.setdefault((attempt_id, hour), Span(begin_s=begin_s, end_s=end_s))
             span.add(begin_s, end_s, gpu_frac=gpu_frac)

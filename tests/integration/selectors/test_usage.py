@@ -269,6 +269,18 @@ def test_measured_is_never_more_than_allocated() -> None:
 
 
 @pytest.mark.django_db
+def test_a_clock_that_is_set_back_stops_no_measuring() -> None:
+    """Time counts on from there, and not only once the clock is where it was."""
+    job = job_make(queue_make("vision"), state=JobState.RUNNING, owner=user_make(), num_gpus=2)
+    held_from(job, -5_000)
+
+    use = measured(job, 0, 1, -3_000, -2_999, -2_998)
+    use.flush(now_s=2_000.0)
+
+    assert sum(UsageHour.objects.values_list("measured_gpu_s", flat=True)) == 6.0
+
+
+@pytest.mark.django_db
 def test_the_gap_between_two_attempts_is_not_measured() -> None:
     """A job that was resumed within the longest time a report may count for held no GPU in between."""
     job = job_make(state=JobState.COMPLETED, num_gpus=1)
