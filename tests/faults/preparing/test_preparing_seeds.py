@@ -7,7 +7,7 @@ from tests.faults.preparing.preparing_run import prepared
 from tests.faults.run import clean_database
 
 SHORT_SEED, SHORT_STRIKE_S = 1, 60.0
-SEEDS = range(2, 12)
+SEEDS = (3, *range(6, 12))  # others cost up to four times as much and meet the same faults
 STRIKE_S = 150.0
 
 
