@@ -52,7 +52,7 @@ def test_failure_in_the_smoke_run_costs_one_gpu(smoking: World) -> None:
     smoking.until_state(job, JobState.FAILED)
 
     row = Job.objects.get(pk=job.pk)
-    assert "smoke run on one GPU: gpu oom, CUDA out of memory." in row.end_detail
+    assert "smoke run on one GPU: too little GPU memory (CUDA out of memory)." in row.end_detail
     assert row.attained_gpu_s < 10
     assert len(smoking.attempts(job)) == 1
 
