@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Job, StartEstimate
+from scheduler.models import Job, Server, StartEstimate
 from tests.integration.pages_jobs.conftest import World
 from tests.support.rows.factories import job_make, server_make
 
@@ -145,12 +145,16 @@ def test_a_job_wider_than_each_server_is_told_so(world: World) -> None:
     job = job_make(world.vision, state=JobState.RUNNING, server=server, num_gpus=1, name="ends-soon")
     Job.objects.filter(pk=job.pk).update(step=0, total_steps=600, steps_per_s=1.0)
     wide = waiting(world)
-    Job.objects.filter(pk=wide.pk).update(num_gpus=7)
+    Job.objects.filter(pk=wide.pk).update(num_gpus=17)
 
     text = why(world, wide)
 
     assert "take several servers" in text
     assert "wholly free" not in text
+
+    server_make("gpu-78", gpus=17, last_report_at=timezone.now())
+    job_make(world.vision, state=JobState.RUNNING, server=Server.objects.get(name="gpu-78"), num_gpus=17)
+    assert "No server says when it is wholly free" in why(world, wide), "one is wide enough, and its job tells no end"
 
 
 def test_when_no_change_helps_the_page_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,14 +92,15 @@ def _at(shares: Sequence[float], times: Sequence[datetime], least: float) -> dat
 def next_events(subject: Subject) -> tuple[str, list[NextEvent]]:
     """Return what frees GPUs next, soonest first, with a title that names the first server that could hold the job."""
     device, needed = subject.device, subject.job.num_gpus
-    rows = [row for row in next_free(subject.request.user, subject.at) if row["first_at"] and row["free_gpus"] < needed]
+    servers = next_free(subject.request.user, subject.at)
+    rows = [row for row in servers if row["first_at"] and row["free_gpus"] < needed]
     rows.sort(key=lambda row: row["first_at"] or "")
     fitting = sorted(
         (row for row in rows if row["num_gpus"] >= needed and row["whole_at"]), key=lambda row: row["whole_at"] or ""
     )
     if fitting:
         title = f"{fitting[0]['server']} is the first whole server that fits"
-    elif rows and all(row["num_gpus"] < needed for row in rows):
+    elif rows and all(row["num_gpus"] < needed for row in servers):
         title = f"{device.counted(needed)} take several servers"
     elif rows:
         title = "No server says when it is wholly free"
