@@ -49,19 +49,21 @@ class Use:
 
     Attributes:
         spans: By attempt and whole hour of the wall clock.
-        told_s: By attempt: when it was last reported, seconds of the wall clock.
+        told_s: By attempt: when it was last reported since then, seconds of the wall clock.
+        told_before_s: The same of the time between the last two writes: a longer silence is the end of an attempt.
         written_s: When it was last written, seconds of the monotonic clock.
     """
 
     spans: dict[tuple[str, int], Span] = field(default_factory=dict)
     told_s: dict[str, float] = field(default_factory=dict)
+    told_before_s: dict[str, float] = field(default_factory=dict)
     written_s: float = 0.0
 
     def take(self, attempt_id: str, *, at_s: float, gpu_frac: float | None) -> None:
         """Count one report of an attempt; its first counts for no time."""
         if gpu_frac is None:
             return
-        before_s = self.told_s.get(attempt_id, at_s)
+        before_s = self.told_s.get(attempt_id, self.told_before_s.get(attempt_id, at_s))
         self.told_s[attempt_id] = at_s  # also where the clock was set back: what follows counts from there
         for hour, begin_s, end_s in _by_hour(max(before_s, at_s - MOST_S), at_s):
             span = self.spans.setdefault((attempt_id, hour), Span(begin_s=begin_s, end_s=end_s))
@@ -73,8 +75,7 @@ class Use:
             return
         self.written_s = now_s
         spans, self.spans = self.spans, {}
-        newest_s = max(self.told_s.values())
-        self.told_s = {key: told_s for key, told_s in self.told_s.items() if newest_s - told_s < FLUSH_EVERY_S}
+        self.told_s, self.told_before_s = {}, self.told_s
         attempts = {attempt_id for attempt_id, _ in spans}
         leases = _leases(attempts)
         whose = {

@@ -274,8 +274,12 @@ def test_a_clock_that_is_set_back_stops_no_measuring() -> None:
     job = job_make(queue_make("vision"), state=JobState.RUNNING, owner=user_make(), num_gpus=2)
     held_from(job, -5_000)
 
-    use = measured(job, 0, 1, -3_000, -2_999, -2_998)
-    use.flush(now_s=2_000.0)
+    use = measured(job, 0, 1)
+    use.take("ended since", at_s=AT.timestamp() + 1, gpu_frac=0.5)
+    for now_s, seconds in ((2_000.0, (-3_000, -2_999)), (3_000.0, (-2_998,))):
+        for second in seconds:
+            use.take(job.attempts.get().pk, at_s=AT.timestamp() + second, gpu_frac=0.5)
+        use.flush(now_s=now_s)
 
     assert sum(UsageHour.objects.values_list("measured_gpu_s", flat=True)) == 6.0
 
