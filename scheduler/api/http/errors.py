@@ -158,7 +158,7 @@ def _of_scheduler(error: core.SchedulerError) -> Problem | None:
             detail = "One field is wrong." if count == 1 else f"{count} fields are wrong."
             return _problem(400, "invalid", detail, errors=error.errors)
         case core.NotFound():
-            return _problem(404, "not_found", text if text.endswith(".") else NOT_FOUND)  # else a word for a page
+            return _problem(404, "not_found", text or NOT_FOUND)
         case core.NotAllowed():
             return _problem(403, "not_allowed", text or "Your role does not allow this.")
         case core.JobChanged():
