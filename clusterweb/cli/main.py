@@ -234,12 +234,12 @@ def _add_job_verbs(verbs: "argparse._SubParsersAction[Parser]", shared: Parser) 
 
     verb = verbs.add_parser("files", help="the files of jobs")
     does = verb.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    listing = does.add_parser(
+    lister = does.add_parser(
         "ls", aliases=["list"], parents=[shared], help="list the directory of a job, or a folder in it"
     )
-    listing.add_argument("job", help=JOB_HELP)
-    listing.add_argument("path", nargs="?", default="", help="a folder; the whole directory when absent")
-    listing.set_defaults(run=files.ls)
+    lister.add_argument("job", help=JOB_HELP)
+    lister.add_argument("path", nargs="?", default="", help="a folder; the whole directory when absent")
+    lister.set_defaults(run=files.ls)
     get = does.add_parser("get", help="download a file; a folder, several of both, or all, as a zip")
     get.add_argument("job", help=JOB_HELP)
     get.add_argument("path", nargs="*", help="a file or a folder, as ls shows it; all files when absent")
