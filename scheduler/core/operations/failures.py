@@ -36,6 +36,24 @@ class FailureClass(StrEnum):
     UNCLASSIFIED = "unclassified"  # ended by an exit code or signal that tells nothing
 
 
+# What each is called, on pages and in the sentence that stays with a failed job; the others say nothing to people.
+FAILURE_WORDS: dict[str, str] = {
+    FailureClass.INCORRECT_INPUT: "Input data cannot be read",
+    FailureClass.SYNTAX: "Syntax error in the script",
+    FailureClass.IMPORT: "A library or program is missing",
+    FailureClass.CONFIG: "Arguments or settings refused",
+    FailureClass.CPU_OOM: "Too little memory",
+    FailureClass.GPU_OOM: "Too little GPU memory",
+    FailureClass.DISK_FULL: "No disk space left",
+    FailureClass.STALLED: "No progress",
+    FailureClass.SEMANTIC: "Shapes, types, versions or settings do not fit",
+    FailureClass.CHECKPOINT: "A checkpoint cannot be read or written",
+    FailureClass.INVALID_MEMORY: "Invalid memory access",
+    FailureClass.MPI: "Communication between ranks failed",
+    FailureClass.NETWORK: "Network failed",
+    FailureClass.STORAGE: "Shared storage failed",
+    FailureClass.NODE: "Server or device failed",
+}
 # Failures that the next attempt repeats, because the cause is in the job.
 OWN = frozenset(
     {

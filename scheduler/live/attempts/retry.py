@@ -9,8 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scheduler.core.model.lifecycle import INFRASTRUCTURE, EndCause, JobState
-from scheduler.core.operations.failure_words import FAILURE_WORDS
-from scheduler.core.operations.failures import MACHINE, UNHEALABLE, FailureClass, RetryRules, backoff_s, fails_smoke_run
+from scheduler.core.operations.failures import (
+    FAILURE_WORDS,
+    MACHINE,
+    UNHEALABLE,
+    FailureClass,
+    RetryRules,
+    backoff_s,
+    fails_smoke_run,
+)
 
 BACKOFF_S = 5.0
 BACKOFF_MOST_S = 300.0

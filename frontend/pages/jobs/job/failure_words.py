@@ -1,7 +1,7 @@
 """What failed in an attempt, in words for its owner."""
 
 from scheduler.core.model.lifecycle import EndCause
-from scheduler.core.operations.failure_words import FAILURE_WORDS
+from scheduler.core.operations.failures import FAILURE_WORDS
 from scheduler.selectors.jobs.rows import AttemptRow
 
 
