@@ -5,7 +5,7 @@ A month of jobs takes a replay many seconds. After the first of them one knows h
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,21 +20,15 @@ class EarlyFigure:
     """How it went up to one moment.
 
     Attributes:
-        moment: Its number, from 1 to MOMENTS.
         passed_s: Seconds since the first job came.
         come, ended: Jobs that had come by then, and those of them that had ended.
         wait_s: Mean time that those that had come had waited without GPUs by then, seconds.
     """
 
-    moment: int
     passed_s: float
     come: int
     ended: int
     wait_s: float
-
-    def to_json(self) -> dict[str, float]:
-        """Return it as JSON."""
-        return asdict(self)
 
 
 class EarlyFigures:
@@ -70,7 +64,6 @@ class EarlyFigures:
         come = columns.arrival_s <= at_s
         num_come = int(come.sum())
         return EarlyFigure(
-            moment=self._moment,
             passed_s=at_s - self._first_s,
             come=num_come,
             ended=int((columns.end_s <= at_s).sum()),

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ class ProgressWriter:
 
     def early(self, figure: EarlyFigure) -> None:
         """Write a figure of a run that goes on."""
-        self.say({"early": figure.to_json()})
+        self.say({"early": asdict(figure)})
 
 
 def run(task: Mapping[str, Any], told: ProgressWriter) -> Json:

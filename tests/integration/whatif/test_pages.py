@@ -170,7 +170,7 @@ def test_running_scenario_tells_how_its_first_days_went(admin: User, client: Cli
     waits = {0: [300.0, 600.0, 900.0], 1: [240.0, 480.0]}
     for variant, of_variant in waits.items():
         early = [
-            {"moment": moment, "passed_s": moment * 3_600.0, "come": 10 * moment, "ended": moment, "wait_s": wait_s}
+            {"passed_s": moment * 3_600.0, "come": 10 * moment, "ended": moment, "wait_s": wait_s}
             for moment, wait_s in enumerate(of_variant, 1)
         ]
         scenario.runs.filter(variant=variant).update(state="running", started_at=AT, early=early)

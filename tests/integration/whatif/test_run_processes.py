@@ -35,7 +35,7 @@ CLUSTER = Cluster(groups=(ServerGroup(count=2, gpus=4, cpus=16, memory_bytes=1e1
 PLAIN = {"locality": "consolidate", "mechanism": "proportional"}
 LONG = {"kind": "generator", "text": "philly?jobs=40000&load=1.3", "cluster": SMALL}
 
-EARLY_NAN = b'{"early": {"moment": 1, "passed_s": 1, "come": 1, "ended": 0, "wait_s": NaN}}\n'
+EARLY_NAN = b'{"early": {"passed_s": 1, "come": 1, "ended": 0, "wait_s": NaN}}\n'
 
 
 def test_what_others_leave_where_runs_work_is_not_loaded(
