@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from clusterweb.cli.jobs import show
-from clusterweb.cli.text import clock, is_day, size, table
+from clusterweb.cli.output.text import clock, is_day, size, table
 from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError, ServerRefused
 from clusterweb.client.rows import FileLine, FolderAnswer, JobAnswer

@@ -11,9 +11,9 @@ from itertools import chain
 from pathlib import Path
 
 from clusterweb.cli.asked import Asked, asked_of, require_no_folder, spec_bytes
-from clusterweb.cli.foretold import environment_lines, preview_text, wait_lines, when_lines
-from clusterweb.cli.harmless import RESET, harmless
-from clusterweb.cli.text import counted, devices_named, in_words, progress, since, size, table
+from clusterweb.cli.output.foretold import environment_lines, preview_text, wait_lines, when_lines
+from clusterweb.cli.output.harmless import RESET, harmless
+from clusterweb.cli.output.text import counted, devices_named, in_words, progress, since, size, table
 from clusterweb.client.client import ENDED, Client, place_after
 from clusterweb.client.errors import CommandError, ServerRefused
 from clusterweb.client.folders.sending import Sent, ignored_text

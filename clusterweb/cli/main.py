@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from clusterweb.cli import files, foreign, jobs, queues, secrets, servers, sign_in, sweep, templates, whatif
 from clusterweb.cli.arguments import Parser, listing, queue_quota, whole_number
-from clusterweb.cli.text import devices_named, in_words
+from clusterweb.cli.output.text import devices_named, in_words
 from clusterweb.client.errors import CommandError, ServerRefused
 
 JOB_HELP = "id, number, or J- and the number"

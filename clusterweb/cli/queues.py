@@ -4,7 +4,7 @@ import json
 from argparse import Namespace
 
 from clusterweb.cli.jobs import show
-from clusterweb.cli.text import counted, devices_named, is_day, since, table
+from clusterweb.cli.output.text import counted, devices_named, is_day, since, table
 from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError
 from clusterweb.client.rest import Json

@@ -5,7 +5,7 @@ import sys
 from argparse import Namespace
 
 from clusterweb.cli.jobs import show
-from clusterweb.cli.text import since, table
+from clusterweb.cli.output.text import since, table
 from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError
 

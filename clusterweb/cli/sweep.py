@@ -8,7 +8,7 @@ from typing import Any
 
 from clusterweb.cli.asked import asked_of
 from clusterweb.cli.jobs import MOST_ROWS, show, tell
-from clusterweb.cli.text import counted, devices_named, duration, in_words, since, table
+from clusterweb.cli.output.text import counted, devices_named, duration, in_words, since, table
 from clusterweb.client.client import ENDED, Client
 from clusterweb.client.errors import CommandError
 from clusterweb.client.folders.sending import folder_send

@@ -5,7 +5,7 @@ from argparse import Namespace
 
 from clusterweb.cli.asked import spec_bytes
 from clusterweb.cli.jobs import say, show
-from clusterweb.cli.text import since, table
+from clusterweb.cli.output.text import since, table
 from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError
 

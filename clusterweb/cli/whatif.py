@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from clusterweb.cli.jobs import show
-from clusterweb.cli.text import duration, since, table
+from clusterweb.cli.output.text import duration, since, table
 from clusterweb.client.client import Client
 from clusterweb.client.errors import CommandError
 from clusterweb.client.rest import Json

@@ -1,6 +1,6 @@
 """Tables and times of the command."""
 
-from clusterweb.cli.text import duration, table
+from clusterweb.cli.output.text import duration, table
 
 
 def test_text_of_tables_and_times() -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from clusterweb.cli.foretold import wait_lines, when_lines
+from clusterweb.cli.output.foretold import wait_lines, when_lines
 from clusterweb.client.rows import Estimate, Explanation
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterweb.cli.harmless import harmless
+from clusterweb.cli.output.harmless import harmless
 from tests.unit.frontend.test_log_text import SEQUENCES
 
 

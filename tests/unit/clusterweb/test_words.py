@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterweb.cli import whatif
-from clusterweb.cli.text import duration, in_words
+from clusterweb.cli.output.text import duration, in_words
 from frontend.components.devices import CPU_SLOTS
 from frontend.pages.whatif import words
 from scheduler.core.spec.units import duration_words

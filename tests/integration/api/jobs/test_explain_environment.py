@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clusterweb.cli.main import main
-from clusterweb.cli.text import clock
+from clusterweb.cli.output.text import clock
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.models import Environment, Job, ServerEnvironment

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from clusterweb.cli.text import clock, since
+from clusterweb.cli.output.text import clock, since
 from clusterweb.client.rows import Build, DryRun, EnvironmentAnswer, Estimate, Explanation
 
 LOG_LINES = 10
