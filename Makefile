@@ -37,7 +37,7 @@ setup: $(VENV)/runtime.stamp
 run: setup
 	@exec $(BIN)/python -m clusterweb.stack
 
-# A simulated cluster with a week behind it, in a folder of its own; the first start takes one to two minutes.
+# A simulated cluster with a week behind it, in a folder of its own; the first start takes about a minute.
 demo: setup
 	@DEMO_WEEK=1 VAR_DIR=$${VAR_DIR:-var/week} exec $(BIN)/python -m clusterweb.stack
 

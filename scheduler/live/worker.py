@@ -59,6 +59,7 @@ class EngineStep(WorkerStep):
         threads.start("engine", partial(_receive, engine, ports, threads.stopping))
         threads.start("engine-frames", partial(_send_frames, engine, ports, threads.stopping))
         threads.start("engine-files", partial(_read_losses, ports, threads.stopping))
+        live_bell().request_round("start")  # the first beat comes a whole interval later
 
     def stop(self, worker: Any) -> None:
         """Stop them; later changes reach live frames through the broker again."""

@@ -10,6 +10,7 @@ from scheduler.selectors.cluster.rows import GrantedSeat, PreemptionRow, RoundRo
 
 TRIGGERS = {
     "beat": "the beat",
+    "start": "the start of the scheduler",
     "submit": "a submit",
     "end": "the end of a job",
     "cancel": "a cancel",

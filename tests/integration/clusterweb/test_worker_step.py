@@ -7,10 +7,12 @@ import pytest
 from django.db import DatabaseError
 
 from scheduler import worker_step
+from scheduler.live import worker as live_worker
 from scheduler.live.worker import EngineStep
 from scheduler.notices.worker import NoticesStep
 from scheduler.whatif.worker import SimulationStep
 from scheduler.worker_step import RepeatingThreads, WorkerStep
+from tests.support.live.ports import MemoryBell, memory_ports
 
 LIMIT_S = 20.0
 
@@ -55,3 +57,20 @@ def test_step_belongs_to_the_worker_of_its_queue(step: type[WorkerStep], queue: 
 
     assert step(worker(queue)).include_if(worker(queue, *others))
     assert not step(worker()).include_if(worker(*others))
+
+
+@pytest.mark.django_db
+def test_scheduler_that_starts_asks_for_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The beat comes a whole interval after its own start, and until a round is made the product is not ready."""
+    ports, bell = memory_ports()[0], MemoryBell()
+    monkeypatch.setattr(live_worker, "live_ports", lambda: ports)
+    monkeypatch.setattr(live_worker, "live_bell", lambda: bell)
+    worker, threads = SimpleNamespace(), RepeatingThreads()
+    monkeypatch.setattr(threads, "start", lambda *args, **kwargs: None)
+    step = EngineStep(worker)
+    try:
+        step.begin(threads)
+    finally:
+        step.stop(worker)
+
+    assert bell.triggers == ["start"]
