@@ -24,11 +24,12 @@ log = logging.getLogger(__name__)
 # Loaded by the application that discovers tasks here (``clusterweb.celery``), so that one is current.
 current_app.steps["worker"].update([EngineStep, SimulationStep, NoticesStep])
 
-# An early round begins so many times as long after the last one as that took: however many changes ask for one, rounds
-# leave most of the machine and of the database to what asks. Submits wait for longer than what frees GPUs: where many
-# jobs wait a round is dear, and one job more seldom starts. Less than the bell keeps one asked for (``WAKE_MS``).
+# An early round begins so many times as long after the last one as that took, at most so many seconds: however many
+# changes ask for one, rounds leave most of the machine and of the database to what asks. Submits wait for longer than
+# what frees GPUs: where many jobs wait a round is dear, and one job more seldom starts. All waits are shorter than the
+# bell keeps a round asked for (``WAKE_MS``).
 REST, REST_MOST_S = 2.0, 1.5
-REST_OF_SUBMITS = 2.0  # times as long
+REST_OF_SUBMITS, REST_OF_SUBMITS_MOST_S = 8.0, 3.0
 
 
 class Pace:
@@ -45,8 +46,8 @@ class Pace:
         """Return how long a round waits; a regular one does not."""
         if trigger == "beat":
             return 0.0
-        times = REST_OF_SUBMITS if trigger == "submit" else 1.0
-        return max(0.0, self._ended_s + times * min(REST_MOST_S, REST * self._took_s) - now_s)
+        times, most_s = (REST_OF_SUBMITS, REST_OF_SUBMITS_MOST_S) if trigger == "submit" else (REST, REST_MOST_S)
+        return max(0.0, self._ended_s + min(most_s, times * self._took_s) - now_s)
 
 
 # Of each minute, and of each ten seconds: a round on the same worker waits at most so long for it.

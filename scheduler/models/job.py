@@ -125,6 +125,8 @@ class Job(models.Model):
             models.Index(fields=["name", "number"], name="job_by_name"),
             models.Index(fields=["submitted_at", "number"], name="job_by_submission"),
             models.Index(fields=["state_changed_at", "number"], name="job_by_change"),
+            # retries that are due
+            models.Index(fields=["retry_after"], condition=Q(retry_after__isnull=False), name="job_by_retry"),
             # jobs with idle GPUs
             models.Index(fields=["number"], condition=Q(idle_since__isnull=False), name="job_idle"),
             # jobs that need a sent folder

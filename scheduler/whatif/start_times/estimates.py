@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 from django.db import transaction
-from django.db.models import F, Max
+from django.db.models import Exists, F, Max, OuterRef, Q
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.operations.start_calibration import bound_s
@@ -150,7 +150,7 @@ def submitted_lately(live: LiveSnapshot, at: datetime) -> Submitted | None:
 
 def _keep(found: Mapping[str, Estimate], *, round_number: int, at: datetime) -> None:
     """Replace the open estimates; the first estimate of each wait is kept beside the newest."""
-    pks = list(found)
+    pks = _newly_told(found)
     factor = stretch_now()
     for start in range(0, len(pks), BATCH):
         batch = pks[start : start + BATCH]
@@ -164,6 +164,15 @@ def _keep(found: Mapping[str, Estimate], *, round_number: int, at: datetime) -> 
             StartEstimate.objects.bulk_create(
                 _row(pk, found[pk], open_rows.get(pk), factor, round_number=round_number, at=at) for pk in kept
             )
+
+
+def _newly_told(found: Mapping[str, Estimate]) -> list[str]:
+    """Return the jobs whose open estimate does not say already that nothing is known, for the same reason.
+
+    Those of thousands of jobs far back in the line would else be written anew after each round.
+    """
+    told = dict(StartEstimate.objects.filter(closed_at=None, futures=0).values_list("job_id", "reason"))
+    return [pk for pk, one in found.items() if one.futures or told.get(pk) != one.reason]
 
 
 def _row(
@@ -202,7 +211,10 @@ def _row(
 
 def estimates_close(at: datetime) -> None:
     """Close the estimates of jobs that started, with their errors, and of jobs that left the queue."""
-    rows = list(StartEstimate.objects.filter(closed_at=None).select_related("job").defer("job__spec"))
+    attempted = Attempt.objects.filter(job_id=OuterRef("job_id"), created_at__gte=OuterRef("first_made_at"))
+    late = Q(in_time=None, first_p90_at__lt=at)
+    moved = Q(Exists(attempted)) | ~Q(job__state=JobState.QUEUED) | late
+    rows = list(StartEstimate.objects.filter(moved, closed_at=None).select_related("job").defer("job__spec"))
     given = _given(row.job_id for row in rows)
     changed = []
     for row in rows:

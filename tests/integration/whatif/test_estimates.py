@@ -188,6 +188,24 @@ def test_the_last_known_estimate_is_told_where_there_was_no_time_for_another() -
     assert keep("no_history", timedelta(minutes=5)).reason == "no_history"
 
 
+def test_what_is_not_known_for_the_same_reason_is_not_written_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else each round would write a row for each of thousands of jobs far back in the line."""
+    queue, owner = full_cluster()
+    for _ in range(3):
+        job_make(queue, owner=owner, num_gpus=2, total_steps=100, steps_per_s=1.0, step=0)
+    monkeypatch.setattr(estimates, "MOST_JOBS", 1)
+
+    estimates_make(cluster_row(), at=NOW)
+    before = dict(StartEstimate.objects.values_list("job_id", "pk"))
+    estimates_make(cluster_row(), at=NOW + timedelta(minutes=1))
+    after = dict(StartEstimate.objects.values_list("job_id", "pk"))
+
+    assert len(before) == len(after) == 3
+    assert len(before.items() & after.items()) == 2  # the first in line has an estimate, which is made anew
+
+
 def test_jobs_that_are_held_back_stand_behind_those_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """A large array has no place in the order; the jobs that have one are estimated, not called far back."""
     queue, owner = full_cluster()
