@@ -40,6 +40,7 @@ from scheduler.ports import Ports
 log = logging.getLogger(__name__)
 
 CHECK_EVERY_S = 1.0
+ASK_EVERY_S = 0.25  # where changes come quickly there are 50 turns a second
 REPORTS_A_BATCH = 100  # of one transaction: rounds and requests get in between
 
 
@@ -55,7 +56,7 @@ class Engine:
         self.fairness = Fairness()
         self.steps = Steps()
         self._environments: dict[str, tuple[EnvironmentReport, ...]] = {}  # as last taken from each server
-        self._checked_s = self._renew_at_s = self._settled_s = -1e18
+        self._asked_s = self._checked_s = self._renew_at_s = self._settled_s = -1e18
         self._listened_s = ports.clock.mono_s()  # up to which all reports have been taken
 
     def server_ids(self) -> list[str]:
@@ -157,7 +158,9 @@ class Engine:
         self._listened_s = now_s if listened_s is None else listened_s
         run = partial(self.steps.run, at=at)
         run("leases", self._renew)
-        run("rounds due", partial(_rounds_ask, at=at))
+        if now_s - self._asked_s >= ASK_EVERY_S:
+            self._asked_s = now_s
+            run("rounds due", partial(_rounds_ask, at=at))
         if now_s - self._checked_s >= CHECK_EVERY_S:
             self._checked_s = now_s
             run("lost servers", partial(lost_check, self.watch, self._tell, at=at, now_s=self._listened_s))
@@ -212,6 +215,7 @@ def _rounds_ask(*, at: datetime) -> None:
     """Ask for a round where introspection or the end of a job's pause wants one."""
     if Cluster.objects.filter(pk=1, again_at__lte=at, paused=False).exists():
         request_round("introspection")
-    # Not by state: SQLite would then read all queued jobs, four times a second, in place of the index of retries.
-    if Job.objects.filter(wait_reason=WaitReason.BACKOFF, wanted="run", retry_after__lte=at).exists():
+    # In this order, and not by state, both databases read the index of retries; else all queued jobs.
+    due = Job.objects.filter(wait_reason=WaitReason.BACKOFF, wanted="run", retry_after__lte=at).order_by("retry_after")
+    if due.values_list("pk", flat=True).first() is not None:
         request_round("backoff")
