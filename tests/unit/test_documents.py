@@ -72,6 +72,16 @@ def is_module(name: str) -> bool:
     return file.is_file() and re.search(rf"\b{name.rpartition('.')[2]}\b", file.read_text()) is not None
 
 
+@pytest.mark.parametrize("folder", ["scheduler/live", "tests"])
+def test_readme_names_every_folder(folder: str) -> None:
+    """A README that lists the folders beside it leaves none out."""
+    text = (BASE_DIR / folder / "README.md").read_text()
+    folders = sorted(path.parent.name for path in (BASE_DIR / folder).glob("*/__init__.py"))
+
+    assert folders
+    assert [name for name in folders if not re.search(rf"`{name}/?`", text)] == []
+
+
 @pytest.mark.parametrize("readme", READMES)
 def test_paths_in_a_readme_exist(readme: str) -> None:
     """Files, folders and modules in code style, and every relative link."""
