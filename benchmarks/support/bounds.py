@@ -77,7 +77,7 @@ def _ratios(plain: list[SimJob], bound: list[SimJob], queues: QueueTable, count:
 def backlog() -> dict[str, object]:
     """Return what the queues of an overloaded trace cost."""
     trace = open_trace(str(TRACE))
-    queues = cut.queue_table(trace, cluster_gpus=8 * BACKLOG_SERVERS)
+    queues = cut.trace_queue_table(trace, cluster_gpus=8 * BACKLOG_SERVERS)
     in_one = [replace(job, queue=0) for job in trace.jobs]
     assert (queues.parent == NO_ROW).all()
     return {

@@ -23,8 +23,7 @@ from scheduler.simulator.state.begun import Begun, jobs_of
 from scheduler.simulator.study.study import Prepared
 from scheduler.simulator.study.variants import Variant, at_rate, queues_with, servers_with
 from scheduler.simulator.traces import open_trace
-from scheduler.simulator.traces import trace as cut
-from scheduler.simulator.traces.trace import Trace
+from scheduler.simulator.traces.trace import Trace, first_jobs, parse_window, trace_queue_table, wider_than, window
 
 Json = dict[str, Any]  # a JSON object
 _INTS = frozenset({"server_id", "num_gpus", "rack", "queue_id", "parent", "quota_gpus", "max_gpus", "user_max_gpus"})
@@ -99,7 +98,7 @@ def ready(base: Mapping[str, Any], variant: Variant, *, seed: int) -> Readied:
     if base.get("queues"):
         queues, names = _queues(base["queues"])
     else:
-        queues, names = cut.queue_table(trace, cluster_gpus=int(servers.num_gpus.sum())), trace.queues
+        queues, names = trace_queue_table(trace, cluster_gpus=int(servers.num_gpus.sum())), trace.queues
     trace = replace(trace, jobs=at_rate(trace.jobs, variant.load))
     return Readied(prepared=_prepared(trace, servers, queues, names, variant))
 
@@ -130,11 +129,11 @@ def _trace(source: Mapping[str, Any], *, seed: int, cluster_gpus: int) -> Trace:
     trace = open_trace(text, format=source.get("format"), seed=seed, cluster_gpus=cluster_gpus)
     if source.get("window"):
         try:
-            from_s, to_s = cut.parse_window(source["window"], starts_at=trace.starts_at)
+            from_s, to_s = parse_window(source["window"], starts_at=trace.starts_at)
         except ValueError as error:
             raise BadInput(f"The window cannot be used: {error}.") from None
-        trace = cut.window(trace, from_s=from_s, to_s=to_s)
-    return cut.first(trace, num_jobs=source["num_jobs"]) if source.get("num_jobs") else trace
+        trace = window(trace, from_s=from_s, to_s=to_s)
+    return first_jobs(trace, num_jobs=source["num_jobs"]) if source.get("num_jobs") else trace
 
 
 def _with_time_left(jobs: list[SimJob], source: Mapping[str, Any], seed: int) -> list[SimJob]:
@@ -161,7 +160,7 @@ def run_times_of(source: Mapping[str, Any]) -> RunTimes:
 
 def _without_wide(trace: Trace, cluster_gpus: int) -> Trace:
     """Leave out, in all variants alike, what the smallest of their clusters can never run."""
-    wide = {found.job for found in cut.wider_than(trace.jobs, cluster_gpus=cluster_gpus)}
+    wide = {found.job for found in wider_than(trace.jobs, cluster_gpus=cluster_gpus)}
     if not wide:
         return trace
     note = f"{len(wide):,} of {len(trace.jobs):,} jobs need more than {cluster_gpus:,} GPUs and were left out"

@@ -24,8 +24,15 @@ from scheduler.simulator.study.arms import Arm
 from scheduler.simulator.study.cluster import GB, Cluster, QueueSpec, queue_table, server_table
 from scheduler.simulator.study.mix import MEASURED_CPUS_PER_GPU, mix_of, slowed
 from scheduler.simulator.traces import PROFILES, open_trace
-from scheduler.simulator.traces import trace as cut
-from scheduler.simulator.traces.trace import Trace
+from scheduler.simulator.traces.trace import (
+    Trace,
+    at_load,
+    first_jobs,
+    parse_window,
+    trace_queue_table,
+    wider_than,
+    window,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +76,7 @@ class Study:
         until_s: The replay stops here at the latest.
         keep_series, keep_stays: Whether outcomes hold the cluster over time, and which job was where and when.
         keep_reasons: Whether records hold how long each job waited for which reason.
-        check_every: As of a ``Replay``: 0 for no checks.
+        check_every: See ``Replay``; 0 for no checks.
     """
 
     workload: Workload
@@ -147,7 +154,7 @@ def prepare(study: Study, *, seed: int) -> Prepared:
 
 def _check_widths(trace: Trace, cluster_gpus: int) -> None:
     """Refuse jobs that no schedule can ever run."""
-    wide = cut.wider_than(trace.jobs, cluster_gpus=cluster_gpus)
+    wide = wider_than(trace.jobs, cluster_gpus=cluster_gpus)
     if not wide:
         return
     first = wide[0]
@@ -230,24 +237,24 @@ def _queued(study: Study, trace: Trace, cluster_gpus: int) -> tuple[Trace, Queue
     if study.one_queue:
         jobs = [job if job.queue == 0 else replace(job, queue=0) for job in trace.jobs]
         trace = replace(trace, jobs=jobs, queues=("all",), quotas=None)
-    return trace, cut.queue_table(trace, cluster_gpus=cluster_gpus), trace.queues
+    return trace, trace_queue_table(trace, cluster_gpus=cluster_gpus), trace.queues
 
 
 def _shaped(trace: Trace, workload: Workload, cluster_gpus: int) -> Trace:
     """Return the trace cut to its window and number of jobs, then stretched to its load."""
     if workload.window:
         try:
-            from_s, to_s = cut.parse_window(workload.window, starts_at=trace.starts_at)
+            from_s, to_s = parse_window(workload.window, starts_at=trace.starts_at)
         except ValueError as error:
             raise BadInput(f"--window: {error}.") from None
-        trace = cut.window(trace, from_s=from_s, to_s=to_s)
+        trace = window(trace, from_s=from_s, to_s=to_s)
         if not trace.jobs:
             raise BadInput(f"--window {workload.window}: no job of the trace arrives in it.")
     if workload.num_jobs is not None:
-        trace = cut.first(trace, num_jobs=workload.num_jobs)
+        trace = first_jobs(trace, num_jobs=workload.num_jobs)
     if workload.load is not None:
         try:
-            trace = cut.at_load(trace, load=workload.load, cluster_gpus=cluster_gpus)
+            trace = at_load(trace, load=workload.load, cluster_gpus=cluster_gpus)
         except ValueError as error:
             raise BadInput(f"--load: {error}.") from None
     return trace

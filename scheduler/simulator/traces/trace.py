@@ -104,7 +104,7 @@ def at_load(trace: Trace, *, load: float, cluster_gpus: int) -> Trace:
     return replace(trace, jobs=jobs, starts_at=None, warnings=(*trace.warnings, note))
 
 
-def first(trace: Trace, *, num_jobs: int) -> Trace:
+def first_jobs(trace: Trace, *, num_jobs: int) -> Trace:
     """Return the trace with its first jobs only; all of them when there are fewer."""
     return replace(trace, jobs=trace.jobs[:num_jobs])
 
@@ -159,7 +159,7 @@ def _moment_s(text: str, starts_at: datetime | None, otherwise: float) -> float:
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - starts_at).total_seconds()
 
 
-def queue_table(trace: Trace, *, cluster_gpus: int) -> QueueTable:
+def trace_queue_table(trace: Trace, *, cluster_gpus: int) -> QueueTable:
     """Return one top queue for each of the trace's, with its quota, free to borrow the whole cluster.
 
     Where the trace knows no quotas they are in proportion to the GPU time that the jobs of a queue ask for. A lone

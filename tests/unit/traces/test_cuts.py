@@ -12,10 +12,10 @@ from scheduler.simulator.traces.trace import (
     TooWide,
     Trace,
     at_load,
-    first,
+    first_jobs,
     offered_load,
     parse_window,
-    queue_table,
+    trace_queue_table,
     wider_than,
     window,
 )
@@ -70,8 +70,8 @@ def test_a_window_is_half_open_and_times_stay() -> None:
     parts = window(trace(at(0), at(10), at(20), at(30)), from_s=10, to_s=30)
 
     assert [job.arrival_s for job in parts.jobs] == [10.0, 20.0]
-    assert [job.arrival_s for job in first(parts, num_jobs=1).jobs] == [10.0]
-    assert len(first(parts, num_jobs=9).jobs) == 2
+    assert [job.arrival_s for job in first_jobs(parts, num_jobs=1).jobs] == [10.0]
+    assert len(first_jobs(parts, num_jobs=9).jobs) == 2
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_jobs_wider_than_the_cluster_are_named() -> None:
 
 def test_quotas_follow_the_work_of_the_queues() -> None:
     """700 and 300 GPU-seconds on 10 GPUs are 7 and 3; each queue may borrow all."""
-    table = queue_table(replace(trace(at(0, gpus=7), at(1, gpus=3, queue=1)), queues=("a", "b")), cluster_gpus=10)
+    table = trace_queue_table(replace(trace(at(0, gpus=7), at(1, gpus=3, queue=1)), queues=("a", "b")), cluster_gpus=10)
 
     assert table.quota_gpus.tolist() == [7, 3]
     assert table.parent.tolist() == [NO_ROW, NO_ROW]
@@ -129,13 +129,13 @@ def test_quotas_follow_the_work_of_the_queues() -> None:
 def test_a_lone_queue_has_no_quota() -> None:
     """Whether the trace knows one or not: it may hold the whole cluster, and no gang is stepped over for its quota."""
     for quotas in (None, (8,)):
-        table = queue_table(replace(trace(at(0)), quotas=quotas), cluster_gpus=8)
+        table = trace_queue_table(replace(trace(at(0)), quotas=quotas), cluster_gpus=8)
 
         assert (table.quota_gpus.tolist(), table.may_borrow.tolist()) == ([0], [True])
 
 
 def test_quotas_that_are_known_are_kept_and_fill_the_cluster() -> None:
     """3, 1 and 1 of 5 on 8 GPUs: the remainder goes where most was cut off."""
-    table = queue_table(replace(trace(at(0)), queues=("a", "b", "c"), quotas=(3, 1, 1)), cluster_gpus=8)
+    table = trace_queue_table(replace(trace(at(0)), queues=("a", "b", "c"), quotas=(3, 1, 1)), cluster_gpus=8)
 
     assert table.quota_gpus.tolist() == [5, 2, 1]
