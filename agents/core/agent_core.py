@@ -77,7 +77,7 @@ class AgentCore:
                 self.book.is_report_due |= isinstance(event, ev.Tick)
                 self.book.handle(event)
                 if isinstance(event, ev.Tick):
-                    self._prepare()
+                    self._request_environments()
         self._persist_if_due(after_failure=isinstance(event, ev.Persisted) and bool(event.problem))
         self._report_if_due()
         return self._out.take()
@@ -170,9 +170,9 @@ class AgentCore:
         self.book.is_report_due = True
         self.book.align(pending.desired.attempts, claims=pending.claims)
         self._environments = pending.desired.environments
-        self._prepare()
+        self._request_environments()
 
-    def _prepare(self) -> None:
+    def _request_environments(self) -> None:
         """Have environments built and removed, once it is known which are wanted."""
         if self._environments is not None and self._profile.python:
             self._out.add(ev.Prepare(wanted=self._environments, in_use=self.book.environments))
