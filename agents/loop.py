@@ -87,7 +87,7 @@ def supervisor_request(
     attempt directory, where the job will write, is not on its import path. ``groups`` is where control groups are made,
     ``paths`` what jobs may use (``job_paths``) and how they get there (``passage``).
     """
-    directory = config.attempts_dir / attempt_id  # all attempts' for none
+    directory = config.attempts_dir / attempt_id  # spare processes have no attempt yet: the folder of all attempts
     return SpawnRequest(
         attempt_id=attempt_id,
         argv=(sys.executable, "-S", "-P", "-m", "agents.supervisor.supervise", str(directory)),
@@ -306,9 +306,9 @@ class AgentLoop:
         self._remove_files()
         # Not while a job starts: it needs the cores more. An error shows at the next launch.
         if not self.executor.core.book.is_in_transition:
-            self._worker.ask(partial(self._prepare, self._spare_kind()), once="prepare")
+            self._worker.ask(partial(self._start_spares, self._spare_kind()), once="spares")
 
-    def _prepare(self, kind: str) -> None:
+    def _start_spares(self, kind: str) -> None:
         count = max(1, self._config.warm_processes)
         with contextlib.suppress(OSError):
             self._processes.prepare(self._supervisor(""), kind=kind, count=count)

@@ -162,9 +162,8 @@ class RedisTransport:
     def __init__(self) -> None:
         self._redis = _client(timeout_s=5.0)
         self._touched: list[str] = []
-        self._guarded = self._begin = (
-            0  # positions among the servers: the one whose leavings were looked at, and the first
-        )
+        # Positions among the servers: the one whose leftover keys were looked at last, and the one to begin with next.
+        self._guarded = self._begin = 0
 
     def send_desired(self, messages: Mapping[str, str]) -> None:
         """Put desired states on the queues of their servers, in one round trip.

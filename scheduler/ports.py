@@ -59,7 +59,11 @@ class Ports:
 
 
 class UlidIds:
-    """ULIDs that rise within this process, also within one millisecond."""
+    """ULIDs that sort in the order they were made, within one process and while its clock does not go back.
+
+    Those of one millisecond do as well. After the clock went back new ids are smaller than old ones, but never equal:
+    their lower bits are drawn anew.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

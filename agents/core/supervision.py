@@ -18,11 +18,12 @@ from agents.protocol.grant import Grant
 from agents.protocol.messages import STOP_SIGNALS, AttemptPhase
 from agents.protocol.ports import Clock, ProcessIdentity
 
-# What the owner of a job can do that was refused a file.
+# The hint for a job that was refused access to a file: what helps.
 CLOSED_HINT = (
     "Jobs open only what their server opens for them: an admin adds folders by JOB_READ_DIRS and JOB_WRITE_DIRS."
 )
-# A frozen job is stopped again so often: a process that was being forked may have been missed, or woken by another.
+# Interval of repeated SIGSTOPs to a frozen job: the one before misses a process that was just being forked, and a
+# stopped process may be woken by another one.
 STOP_AGAIN_S = 1.0
 
 

@@ -13,13 +13,17 @@ JOB_HELP = "id, number, or J- and the number"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb of the arguments, or of those of the process; return the exit status.
+    """Run one verb and return the exit status.
 
-    It is 0, 1 refused, 2 wrong use, or that of the job with --wait.
+    Args:
+        arguments: The verb and its arguments; None for those that the process was started with.
+
+    Returns:
+        0 when done, 1 when refused, 2 for wrong use; with --wait the exit status of the job.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     at = words.index("--") if "--" in words else len(words)
-    if not {"submit", "sweep"} & {*words[:at]}:  # of the other verbs, what follows it are arguments as any
+    if not {"submit", "sweep"} & {*words[:at]}:  # only these take a command after ``--``
         at = len(words)
     try:
         given = command_parser().parse_args(words[:at])

@@ -12,7 +12,7 @@ from scheduler.selectors.rows import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchVerdict:
-    """What a configuration is worth. ``tone`` and ``icon`` as of a badge."""
+    """What a configuration is worth. ``tone`` and ``icon`` are those of a badge."""
 
     word: str
     tone: str

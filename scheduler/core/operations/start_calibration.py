@@ -11,12 +11,12 @@ from collections.abc import Sequence
 LATE_FRAC = 0.1
 # How far one outcome moves the level.
 STEP = 0.005
-# Of the waits that ended last so many count. With fewer than the least no share of one in ten can be seen.
+# The ratios of the newest MOST_RATIOS waits count. With fewer than LEAST_RATIOS, one in ten cannot be told from none.
 MOST_RATIOS = 500
 LEAST_RATIOS = 9
-# Of fewer starts the median error is chance, so none is told.
+# The median error of fewer starts is chance, so none is shown.
 LEAST_STARTS = 10
-# A shorter time counts as this one: ratios to nothing tell nothing.
+# Shorter simulated waits count as this one, because a ratio to nearly nothing says nothing.
 _LEAST_S = 1.0
 
 

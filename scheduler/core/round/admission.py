@@ -147,8 +147,8 @@ def _cover_leaves(
     Args:
         tree: The queues.
         jobs: The jobs.
-        sequence: As of ``admit``.
-        counts_anyway: As of ``admit``.
+        sequence: See ``admit``.
+        counts_anyway: See ``admit``.
         simple: (k,) queues without children that nothing but their quota limits.
         cover: (n,) the result is written here.
 

@@ -50,7 +50,7 @@ class HoldsLeases(Protocol):
             shared_s: Seconds from its arrival to its end if it ran from now on.
             total_s: Seconds that its whole work takes at speed 1.
             num_gpus: GPUs it asks for.
-            sharers: Jobs that were active on average since it arrived, as of a ``JobTable``.
+            sharers: Jobs that were active on average since it arrived, as in ``JobTable``.
             cluster_gpus: GPUs of all servers.
         """
 

@@ -76,7 +76,7 @@ def line_up(
         seated: (n,) running jobs that could keep their servers.
         passed_over: (n,) jobs that use up no quota, because no servers can hold them now; None for none.
         stays: (n,) running jobs that are not known to leave; None for all that are seated.
-        behind: As of ``admit``.
+        behind: See ``admit``.
     """
     jobs = snapshot.jobs
     position = np.empty_like(order)

@@ -67,7 +67,7 @@ class RoundState:
     def walk_demands(self, rows: IntArray, jobs: JobTable, behind: IntArray | None = None) -> Demands:
         """Return what jobs ask for, one row of the board for each; it is what a walk looks at.
 
-        ``behind`` as of ``admit``.
+        For ``behind`` see ``admit``.
         """
         demand = subtree_sums(self.tree, jobs.queue, jobs.num_gpus)
         if behind is not None:

@@ -42,7 +42,7 @@ def seat_jobs(
         order: (n,) job rows of the snapshot in the order of the policy.
         possible: (n,) jobs that could run at all.
         seated: (n,) running jobs that could keep their servers.
-        behind: As of ``admit``.
+        behind: See ``admit``.
     """
     tree, board, demands = state.tree, state.board, state.walk_demands(rows, snapshot.jobs, behind)
     line = line_up(snapshot, config, tree, order=order, possible=possible, seated=seated, behind=behind)

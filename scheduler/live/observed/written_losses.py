@@ -23,9 +23,9 @@ from scheduler.selectors.files.scalars import Curve, Scalars, scalars_of
 from scheduler.selectors.files.survey import job_survey
 
 AGAIN_AFTER = timedelta(seconds=5)
-# So long after its end a job is asked again whose files were not read to their end, and so long one that never was.
+# For how long after its end a job's files are read: once some of them have been read, and while none has been.
 AFTER_END, UNREAD_AFTER_END = timedelta(days=1), timedelta(days=30)
-AT_LEAST = 2  # jobs of a look: one that decides something and one in the turn of all
+AT_LEAST = 2  # jobs read in each call: one whose loss decides something, and one of all in turn
 AT_ONCE = 20
 POINTS = 200
 MOST_NAMES = 20_000  # of files looked at for one job, as on its page

@@ -209,7 +209,7 @@ def _environments(rows: Sequence[ServerEnvironment]) -> Iterator[EnvironmentWant
 def _orders(orders: ServerOrders) -> Iterator[AttemptWanted]:
     """Yield what the server runs: one order per lease, for a gang one per process."""
     for lease in orders.leases:
-        # Of a parked attempt that of its last run: a checkpoint needs more than it keeps.
+        # A parked attempt may use what its last run might: writing a checkpoint takes more memory than its lease keeps.
         limit_bytes = max(lease.memory_bytes, orders.ran_bytes.get((lease.attempt_id, lease.server_id), 0))
         whole = _attempt(lease, memory_bytes=limit_bytes)
         secrets = orders.secrets.get(lease.attempt_id, ())

@@ -2,8 +2,9 @@
 
 A silent server is lost after ``LEASE_TTL_S + LOST_GRACE_S``. Its agent has stopped the jobs before that, because it
 counts from sending a heartbeat and the scheduler from receiving it. Raising the generation then fences it for good.
-The first statement of each change names the state that it found, so of a loss and a report that meet one wins and the
-other does nothing. A loss of our own making (reports came that we could not apply) speaks against nothing on it.
+The first statement of each change is guarded by the state that was read before: when a loss and a report meet, one of
+them wins and the other does nothing. Where reports came but the scheduler could not apply them, the server is lost all
+the same, but that counts as a failure of neither the server nor its jobs.
 Held right by ``tests/faults``.
 """
 

@@ -221,7 +221,9 @@ def _bookkeeping(*, job: Job, before: JobState, to: JobState, at: datetime) -> d
     """Return the columns that follow from the move alone."""
     columns: dict[str, Any] = {"state_changed_at": at, "wait_evidence": {}, "wait_position": None}
     columns |= {"wait_reason": WaitReason.NEW, "wait_since": at} if to in WAITING else WAITS_NOT
-    if to is JobState.QUEUED:  # turns come every minute: a job that waits for its next one has told its reason before
+    # The first wait reason after this is an event at once. Not for parked jobs: they wait for a turn every minute, for
+    # the same reason each time.
+    if to is JobState.QUEUED:
         columns |= {"told_reason": WaitReason.NEW, "told_at": at}
     if before in WAITING:
         # The wall clock may have stepped back: a waiting time is never negative.

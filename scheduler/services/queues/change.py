@@ -69,7 +69,10 @@ def changed_by(queue: Queue, at: datetime, *, kind: str = "quota") -> str:
 def queue_record(
     queue: Queue, *, actor: Doer, at: datetime, kind: str, reason: str, data: dict[str, Any]
 ) -> None:  # JSON
-    """Record what changed on a queue, refresh its pages and ask for a round; members change no decision."""
+    """Record a change of a queue as an event, refresh its pages and ask for a round.
+
+    A change of its members asks for none: rounds do not look at members.
+    """
     event_record(kind=kind, actor=actor, at=at, reason=reason, data=data, queue=queue)
     touch_queue(queue.pk)
     if kind != "membership":

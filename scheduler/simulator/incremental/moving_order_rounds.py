@@ -137,7 +137,7 @@ class MovingOrderRounds:
     """Rounds from a new order and kept seats.
 
     Attributes:
-        unsettled: As of a ``Planner``.
+        unsettled: See ``Planner``.
     """
 
     def __init__(self, given: PlannerInput) -> None:

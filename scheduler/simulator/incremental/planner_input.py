@@ -53,7 +53,10 @@ def planner_input(
     interrupted: bool = False,
     held: Placements | None = None,
 ) -> PlannerInput | str:
-    """Return what incremental planners are built from, or why there can be none; arguments as of ``replay_plan``."""
+    """Return what incremental planners are built from, or why there can be none.
+
+    For the arguments see ``replay_plan``.
+    """
     locality, mechanism = config.locality, config.mechanism
     if queues.user_max_gpus.any():
         return "a queue limits the GPUs of each user"

@@ -46,7 +46,7 @@ class QueueRounds:
     """Rounds on one board. Its rows are those of the workload.
 
     Attributes:
-        unsettled: As of a ``Planner``.
+        unsettled: See ``Planner``.
     """
 
     def __init__(self, given: PlannerInput, policy: Policy) -> None:
@@ -170,7 +170,7 @@ class QueueRounds:
         return self._changes(*self._seated(world, rows), rows)
 
     def _seated(self, world: World, rows: IntArray, behind: IntArray | None = None) -> tuple[Line, Selection]:
-        """Order some jobs and seat those that find room; ``behind`` as of ``admit``."""
+        """Order some jobs and seat those that find room; for ``behind`` see ``admit``."""
         # It has all of a snapshot that is looked at.
         snapshot = cast(Snapshot, LazySnapshot(world, self._servers, self._queues, rows))
         return seat_jobs(
@@ -185,7 +185,7 @@ class QueueRounds:
         )
 
     def _order(self, snapshot: Snapshot, behind: IntArray | None) -> IntArray:
-        """Return the jobs in the order of the policy; ``behind`` as of ``admit``."""
+        """Return the jobs in the order of the policy; for ``behind`` see ``admit``."""
         shares, lines, jobs = self._shares, self._lines, snapshot.jobs
         if behind is None or shares is None or lines is None:
             return policy_order(snapshot, self._config)

@@ -83,7 +83,7 @@ class SideBySide:
             (float(cap), float(quota), weight)
             for cap, quota, weight in zip(tree.cap, tree.quota, tree.weight, strict=True)
         ]
-        self._closed: set[int] = set()  # shapes that found no free seats, and so until a job leaves its own
+        self._closed: set[int] = set()  # shapes that found no free seats; none will until a job leaves its seats
         self._departures = board.departures
         self._may_seat_all = True  # as far as the number of free GPUs tells
 
@@ -93,11 +93,11 @@ class SideBySide:
         self._covered: dict[int, int] = {}  # by line, how many of its first jobs a quota covers
         self._served: dict[int, int] = {}  # by line, how many of its first jobs are to start
         self._last: dict[int, Key] = {}  # by queue, the last job without quota that begins within the fair share
-        # By queue, what counts before its first job without quota if it is not all that it holds; and with their GPUs
-        # the jobs that run without quota.
+        # By queue, the GPUs that its quota covers in this round, running and waiting jobs together; a queue that is not
+        # in it counts with all GPUs that it holds. And by queue, the running jobs beyond the quota, with their GPUs.
         self._used_gpus: dict[int, int] = {}
         self._without: dict[int, list[tuple[Key, int]]] = {}
-        # Where running jobs count by their place in the order, these, and which of them a quota covers.
+        # Where the order decides which running jobs a quota covers: all running jobs, and whether it covers each.
         self._over = self._over_quota() if self._by_order else []
         if self._over or not self._may_seat_all:
             self._running = self._order.at(now_s)

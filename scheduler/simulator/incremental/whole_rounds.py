@@ -20,7 +20,7 @@ class WholeRounds:
     """Every round planned from scratch.
 
     Attributes:
-        unsettled: As of a ``Planner``.
+        unsettled: See ``Planner``.
         waiting: Jobs that wait after the last round, rows of the workload, and why.
     """
 

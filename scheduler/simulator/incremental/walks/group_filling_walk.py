@@ -50,7 +50,7 @@ class GroupFillingWalk(SingleQueueWalk):
         super().__init__(board, locality, shape=shape, gangs=gangs, preemptive=False, ceilings=None, in_line=False)
         _, group = np.unique(filling.group, return_inverse=True)
         self._group: list[int] = group.tolist()
-        has = filling.capacity > 0  # as of ``dominant_share``
+        has = filling.capacity > 0  # as in ``dominant_share``
         self._capacity: list[float] = filling.capacity[has].tolist()
         # Jobs of a kind have the same shape and add the same to their group.
         asked = [tuple(each) for each in filling.asked[:, has].tolist()]

@@ -75,7 +75,7 @@ class MovingOrderWalk(SingleQueueWalk):
         """Begin with no jobs.
 
         Args:
-            board: As of ``SingleQueueWalk``.
+            board: See ``SingleQueueWalk``.
             locality: Where gangs may sit.
             shape: (n,) shape of each job.
             gangs: What jobs of each shape ask for.

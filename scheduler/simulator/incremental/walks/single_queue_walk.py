@@ -65,7 +65,7 @@ class SingleQueueWalk:
             shape: (n,) shape of each job.
             gangs: What jobs of each shape ask for.
             preemptive: Whether waiting jobs may displace running ones.
-            ceilings: As of ``PreemptionCandidates``.
+            ceilings: See ``PreemptionCandidates``.
             in_line: Whether no job may overtake one that waits.
         """
         self._locality, self._shape, self._gangs = locality, shape, gangs
@@ -82,7 +82,7 @@ class SingleQueueWalk:
         # By shape the strongest key refused; it stays refused until ``_grown`` is ``_needed``.
         self._closed: list[Key | None] = [None] * len(gangs)
         self._needed = [0] * len(gangs)
-        self._grown = self._seen = 0  # GPUs that came free or within reach of the weakest, and as of the last walk
+        self._grown = self._seen = 0  # GPUs that came free or within reach of the weakest: so far; until the last walk
         self._missing = 0  # GPUs that the job last refused had too few of within its reach; 0 for another cause
         # Of the present walk: what it changed, the keys of the jobs that took seats in it, and its searches by shape.
         self._seating = Seating(self._board, shape)
