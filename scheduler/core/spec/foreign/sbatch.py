@@ -27,6 +27,8 @@ _SHORT = {
     "A": "account", "o": "output", "e": "error", "D": "chdir", "a": "array", "d": "dependency", "C": "constraint",
     "w": "nodelist", "x": "exclude", "q": "qos", "H": "hold", "L": "licenses", "i": "input",
 }  # fmt: skip
+# They take no value: a word after one of them belongs to none.
+_FLAGS = frozenset({"requeue", "no-requeue", "hold", "exclusive", "contiguous", "overcommit", "oversubscribe"})
 _SIGNAL_NUMBERS = {"1": "HUP", "2": "INT", "10": "USR1", "12": "USR2", "15": "TERM"}
 _GPU_TYPE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _MEGABYTES = {"": 1, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
@@ -47,6 +49,8 @@ _ELSEWHERE = {
     "exclusive": "A job has its GPUs, cores and memory for itself, not the whole server.",
 }
 
+
+_MEMORY_AUTO = "Here it is auto, as much as the job is found to need; name an amount if it needs more."
 
 # Kinds of --dependency that have a word here, and why the others have none.
 _UNTIL = {"afterok": "completed", "afternotok": "failed", "afterany": "ended"}
@@ -158,10 +162,14 @@ def _options(text: str) -> list[tuple[str, str, str]]:
             else:
                 name, value = _SHORT.get(word[1:2], word[1:2]), word[2:].removeprefix("=")
                 has_value = value
-            if not has_value and words and (not words[0].startswith("-") or _is_number(words[0][1:])):
+            takes_next = words and (not words[0].startswith("-") or _is_number(words[0][1:]))
+            if takes_next and not has_value and name not in _FLAGS:
                 value = words.pop(0)
             found.append((name, value, stripped))
-            if left := _without_dash(words):
+            left = _without_dash(words)
+            if left and name in _FLAGS:
+                found.append((_WRONG, f"{left!r} is left over: --{name} takes no value.", stripped))
+            elif left:
                 option = f"--{name}=" if word.startswith("--") else f"{word[:2]} "
                 quoted = f"{option}{shlex.quote(f'{value} {left}')}"
                 why = f"{left!r} is left over. Put a value with blanks in quotes: {quoted}"
@@ -207,6 +215,8 @@ def _read(made: Translation, asked: _Request, option: str, value: str, line: str
         found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)", value.upper())
         if found is None:
             raise ValueError(value)
+        if option == "mem" and not float(found[1]):
+            made.skip(line, f"To Slurm this is all memory of a server. {_MEMORY_AUTO}")
         setattr(asked, memory[option], float(found[1]) * _MEGABYTES[found[2]])
     elif not option:
         raise ValueError(value)

@@ -99,3 +99,19 @@ def test_a_range_of_nodes_is_told() -> None:
     assert made.spec["resources"] == {"gpus": 2, "max_servers": 2, "cpus": "auto", "memory": "auto"}
     assert "A job has a fixed size, no range: 2 is taken." in told(made)
     assert "There is no resource license:2 here." in told(made)
+
+
+def test_an_option_without_a_value_takes_no_word() -> None:
+    """The word after it is told, and what is asked for counts."""
+    made = made_of("--requeue foo --gres=gpu:2", "--no-requeue")
+
+    assert (made.spec["resources"]["gpus"], made.spec["retry"]) == (2, {"max": 0})
+    assert told(made) == "'foo' is left over: --requeue takes no value."
+
+
+def test_all_memory_of_a_server_is_told() -> None:
+    """A job asks for an amount, or for what it is found to need."""
+    made = made_of("--gres=gpu:1", "--mem=0")
+
+    assert made.spec["resources"]["memory"] == "auto"
+    assert told(made).startswith("To Slurm this is all memory of a server. Here it is auto")
