@@ -52,8 +52,36 @@ class OneOfField(serializers.ChoiceField):
         return word
 
 
+# In place of the framework's own words, which say neither what is right nor always what is wrong.
+_RIGHT: dict[type[serializers.Field[Any, Any, Any, Any]], dict[str, str]] = {
+    serializers.IntegerField: {"invalid": "It must be a whole number."},
+    serializers.FloatField: {"invalid": "It must be a number."},
+    serializers.BooleanField: {"invalid": "It must be true or false."},
+    serializers.DateField: dict.fromkeys(("invalid", "datetime"), "It must be a day such as 2026-01-31."),
+    serializers.DateTimeField: dict.fromkeys(("invalid", "date"), "It must be a time such as 2026-01-31T12:00:00Z."),
+    serializers.ListField: {"not_a_list": "It must be a list."},
+}
+
+
+def _say_what_is_right(field: serializers.Field[Any, Any, Any, Any]) -> None:
+    """Give a field our words where it has the framework's, and what it is a list of."""
+    for kind, words in _RIGHT.items():
+        if isinstance(field, kind):
+            own = {code for code in words if field.error_messages[code] != kind.default_error_messages[code]}
+            field.error_messages |= {code: text for code, text in words.items() if code not in own}
+    if isinstance(field, serializers.ListField):
+        _say_what_is_right(field.child)
+
+
 class Body(serializers.Serializer[Any]):  # holds plain data, no instance
     """A body with known fields; its ``help_text`` goes into the OpenAPI document."""
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """Return the declared fields, which refuse in our words."""
+        fields: dict[str, serializers.Field[Any, Any, Any, Any]] = super().get_fields()
+        for field in fields.values():
+            _say_what_is_right(field)
+        return fields
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:  # signature of the base class
         """Return the checked values. Raises ValidationError naming every bad and every unknown field."""

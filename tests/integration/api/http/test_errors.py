@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 from django.test import Client
+from rest_framework import serializers
 
 from scheduler.api.cluster import overview
 from scheduler.api.http import throttling
+from scheduler.api.http.bodies import Body, WholeNumberField
 from tests.integration.api.conftest import World, spec
 
 KEYS = {"type", "title", "status", "detail", "instance", "request_id", "errors"}
@@ -228,3 +230,33 @@ def test_too_many_requests_are_told_when_to_come_back(world: World, monkeypatch:
     assert problem(third)["status"] == 429
     assert 1 <= int(third.headers["Retry-After"]) <= 61
     assert other.status_code == 200
+
+
+class Every(Body):
+    """A field of each kind whose refusal the framework words, and one with words of its own."""
+
+    whole = serializers.IntegerField()
+    number = serializers.FloatField()
+    flag = serializers.BooleanField()
+    day = serializers.DateField()
+    moment = serializers.DateTimeField()
+    several = serializers.ListField(child=serializers.IntegerField())
+    parts = serializers.ListField(child=serializers.IntegerField())
+    own = WholeNumberField(min_value=1, max_value=9)
+
+
+def test_a_refusal_says_what_would_be_right() -> None:
+    """Also where the framework would say "A valid integer is required."."""
+    body = Every(data=dict.fromkeys(Every().fields, "x") | {"parts": ["x"], "day": "2026-02-30"})
+
+    assert not body.is_valid()
+    assert body.errors == {
+        "whole": ["It must be a whole number."],
+        "number": ["It must be a number."],
+        "flag": ["It must be true or false."],
+        "day": ["It must be a day such as 2026-01-31."],
+        "moment": ["It must be a time such as 2026-01-31T12:00:00Z."],
+        "several": ["It must be a list."],
+        "parts": {0: ["It must be a whole number."]},
+        "own": ["It must be a whole number between 1 and 9."],
+    }

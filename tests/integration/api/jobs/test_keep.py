@@ -56,7 +56,7 @@ def test_last_day_is_kept_whole_and_taken_back(world: World, job: Job) -> None:
 @pytest.mark.parametrize(
     ("body", "pointer", "says"),
     [
-        ({"until": "31.1.2027"}, "/until", "wrong format"),
+        ({"until": "31.1.2027"}, "/until", "a day such as"),
         ({"until": "2001-01-31"}, "/until", "You gave 2001-01-31."),
         ({"until": "9999-12-31"}, "/until", "until must be a day from "),
         ({"days": -1}, "/days", "days, up to a year from now, must be between 1 and 3"),
