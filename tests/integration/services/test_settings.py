@@ -6,10 +6,11 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
+from frontend.pages.admin.earlier import CALLED, earlier_settings
 from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.models import Cluster, Event
 from scheduler.notify import use_bell
-from scheduler.services.cluster.settings import cluster_row, settings_change, settings_restore
+from scheduler.services.cluster.settings import FIELDS, cluster_row, settings_change, settings_restore
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.factories import AT, user_make
 
@@ -124,6 +125,17 @@ def test_smoke_runs_are_a_setting(admin: User) -> None:
     for wrong in (-1, 3_601, "long", True, float("nan"), None):
         with pytest.raises(SpecInvalid, match="smoke_run_s"):
             change(admin, 2, smoke_run_s=wrong)
+
+
+def test_earlier_settings_name_what_differs_as_the_page_does(admin: User) -> None:
+    """Each field has a name; the columns of the table are nobody's words."""
+    change(admin, 1, policy="las", policy_options={"promote_after": 3.0})
+    change(admin, 2, policy="fifo", policy_options={}, user_most_queued=7)
+
+    newest = earlier_settings()[0]
+
+    assert newest["differ"] == ["policy", "options of the policy", "jobs that a user may have queued"]
+    assert CALLED.keys() == set(FIELDS) - {"paused"}
 
 
 def test_settings_can_be_rolled_back_to_any_earlier_version(admin: User) -> None:
