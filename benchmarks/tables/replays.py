@@ -148,6 +148,30 @@ def queues(measured: Measured) -> list[str]:
     return [*_lines(head, rows), "", f"{_when(measured)}, with a load average (1 minute) of {load:.1f} before."]
 
 
+def _beside(measured: Measured, part: str, plain: str, bound: str) -> list[str]:
+    """Return the CPU time of jobs with and without what binds them (``benchmarks/support/bounds.py``)."""
+    rows = [
+        (
+            *(one["policy"], one["mechanism"], f"{one['plain_cpu_s']:.2f}", f"{one['bound_cpu_s']:.2f}"),
+            f"{one['times']:.1f}",
+        )
+        for one in measured["result"][part]["replays"]
+    ]
+    load = measured["machine"]["load_1min"]
+    when = f"{_when(measured)}, with a load average (1 minute) of {load:.1f} before; medians of 3 pairs."
+    return [*_lines(("policy", "mechanism", f"{plain}, CPU s", f"{bound}, CPU s", "times"), rows), "", when]
+
+
+def backlog(measured: Measured) -> list[str]:
+    """Return what the queues of a long line cost."""
+    return _beside(measured, "backlog", "one queue", "10 queues")
+
+
+def cores(measured: Measured) -> list[str]:
+    """Return what it costs that jobs insist on cores."""
+    return _beside(measured, "cores", "none insists", "a fifth insists")
+
+
 # Marker on the page, file of results, and what stands there.
 TABLES: tuple[tuple[str, str, Callable[[Measured], list[str]]], ...] = (
     ("replays", "sim", replays),
@@ -156,6 +180,8 @@ TABLES: tuple[tuple[str, str, Callable[[Measured], list[str]]], ...] = (
     ("rounds", "round", rounds),
     ("compare", "compare", compare),
     ("queues", "queues", queues),
+    ("backlog", "queues", backlog),
+    ("cores", "queues", cores),
 )
 
 
