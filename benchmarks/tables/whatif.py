@@ -18,6 +18,13 @@ MONTHS = {
     "philly_policies": "Philly, uploaded, four policies",
 }
 
+LIVE = {"live_20": "20 wait", "live_2000": "2,000 wait"}
+ANSWERS = {
+    "preview": "preview of a quota",
+    "why": "the page *Why and when*; the first time in a process it loads its code (20 wait)",
+    "what_if": "four policies and two seeds",
+}
+
 Parts = dict[str, dict[str, Any]]  # JSON of benchmarks.__main__, by part
 
 
@@ -45,6 +52,20 @@ def months(parts: Parts) -> list[str]:
         *(row(*head), "|---" * len(head) + "|", *rows, ""),
         f"{_when(parts)}. The share that is done stood still for {moved_s:.2f} s at most.",
     ]
+
+
+def live(parts: Parts) -> list[str]:
+    """Return how long answers about a live cluster take, wall seconds."""
+    rows = []
+    for name, what in ANSWERS.items():
+        cells: list[object] = []
+        for part in (parts[each]["result"] for each in LIVE):
+            target_s = part["targets"].get(f"{name}_s")
+            cells += [f"{part[f'{name}_s']:.2g}" if f"{name}_s" in part else "", f"{target_s:g}" if target_s else ""]
+        rows.append(row(what, *cells))
+    head = row("answer", *(cell for waiting in LIVE.values() for cell in (f"{waiting}, s", "target")))
+    load = max(parts[each]["machine"]["load_1min"] for each in LIVE)
+    return [head, "|---" * 5 + "|", *rows, "", f"{_when({each: parts[each] for each in LIVE})}, load up to {load:.1f}."]
 
 
 def starts(parts: Parts) -> list[str]:
@@ -111,9 +132,10 @@ def write(page: Path, name: str, lines: Iterable[str]) -> None:
 
 
 def main() -> None:
-    """Write all three."""
+    """Write all four."""
     found = {name: json.loads((RESULTS / f"{name}.json").read_text())["parts"] for name in ("whatif", "estimates")}
     write(ROOT / "docs" / "performance.md", "what-if", months({name: found["whatif"][name] for name in MONTHS}))
+    write(ROOT / "docs" / "performance.md", "live", live(found["whatif"]))
     write(ROOT / "docs" / "what-if.md", "starts", starts(found["estimates"]))
     write(ROOT / "docs" / "what-if.md", "weeks", weeks(found["estimates"]))
 
