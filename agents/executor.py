@@ -28,7 +28,7 @@ LEVELS: Mapping[ev.Level, int] = {
 }
 
 
-# Asked for again each second until it is done.
+# Commands that the core repeats each second until they are done; one that still runs is not started twice.
 _REPEATED = (ev.Sweep, ev.Fence, ev.Prepare)
 _AT_ONCE = (ev.SendReport, ev.Forget, ev.Note)
 
@@ -83,7 +83,7 @@ class Executor:
         durable = self._files.read_own()
         kept = self.core.kept_attempts(durable)
         found = [self._on_disk(attempt_id) for attempt_id in (self._files.attempts() if kept is None else kept)]
-        # Waited for: no report goes out before its number is kept.
+        # Not in the background: no report may go out before its number is kept.
         self._dispatch(ev.Started(durable=durable, attempts=tuple(found)), later=None)
 
     def look(self) -> None:

@@ -57,7 +57,7 @@ LOOK_S = 0.2
 LOOK_SOON_S = 0.03
 INBOX_MOST = 64
 LOCK_FILE = "agent.lock"
-# Of each second, for files that ended attempts left behind, and again for directories that are to go.
+# Time in each second for removing files that ended attempts left behind, and as much for directories of jobs.
 REMOVAL_S = 0.2
 REMEDY = (
     "run the agent as a user of its own, or let other users run its Python and pass to its folders; "

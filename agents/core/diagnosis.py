@@ -12,7 +12,7 @@ import signal
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-# Of the output; an exception with its traceback is far shorter.
+# So much of the end of the output is searched; an exception with its traceback is far shorter.
 TAIL_BYTES = 64 * 1024
 LINE_CHARS = 300
 _READ_CHARS = 2_000  # of a line
@@ -121,9 +121,9 @@ _EXCEPTIONS: dict[str, str] = {
 }
 # When one rank fails, the others complain about the connection: what they say later decides nothing.
 _FOLLOWS = frozenset({"mpi", "network"})
-# What only the job's owner can mend: a job that fails of it is not tried again, so a line counts only where it looks
-# like the end of a program, and stands among the newest that are not empty. An exception may be followed by the output
-# of other ranks; what a shell or an argument parser says comes last, or was not the end.
+# Failures that only the job's owner can mend. Such a job is not tried again, so a line counts only if it looks like the
+# end of a program and is among the newest non-empty lines: among the last 100 for an exception, which the output of
+# other ranks may follow; among the last 10 for the line of a shell or an argument parser, which comes last.
 _FINAL = frozenset({"import", "config", "syntax"})
 _NEWEST_OF_EXCEPTION = 100
 _NEWEST_OF_PROGRAM = 10

@@ -20,9 +20,9 @@ ENDS: dict[str, str] = {
 }
 # Ends that say nothing about what failed: the output may.
 UNEXPLAINED = frozenset({"exit_code", "signal"})
-# So long a job may use more memory than it is granted after its grant shrank, seconds.
+# For so long after its grant shrank a job may use more memory than it is granted, seconds.
 SHRINK_GRACE_S = 30.0
-# Of one attempt: a gang of eight ranks with sixteen data loaders each has fewer than two hundred.
+# Processes of one attempt; a gang of eight ranks with sixteen data loaders each has fewer than two hundred.
 MOST_PROCESSES = 4_096
 # A shell that was ended by signal n exits with 128 + n.
 _SHELL_SIGNALS = range(129, 129 + 64)

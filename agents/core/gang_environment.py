@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from agents.protocol.gangs import GangOrder
 
-# By these gloo and NCCL are told which network to use; without them they go by the name of the machine.
+# They tell gloo and NCCL which network to use, which otherwise take the one of the machine's name.
 INTERFACE_NAMES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 
 
@@ -21,7 +21,7 @@ def process_of_gpu(gang: GangOrder, *, member: str, gang_file: str) -> Mapping[s
         gang_file: Where the leader finds its members.
     """
     return {
-        # The plain names too: by them any script with torch.distributed finds its group.
+        # The names that torch.distributed reads, so that any script finds its group.
         "RANK": str(gang.rank),
         "WORLD_SIZE": str(gang.size),
         "LOCAL_RANK": "0",

@@ -3,7 +3,7 @@
 from agents.core.events import Command, Fields, Level, Note
 from agents.protocol.ports import Clock
 
-# A flood of bad messages makes one line per kind in so many seconds.
+# Notes of one kind are written once in this time, so that a flood of bad messages does not flood the log.
 NOTE_EVERY_S = 10.0
 
 

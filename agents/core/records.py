@@ -51,11 +51,11 @@ REPORT_FILE = "reports.jsonl"
 CHECKPOINT_DIR = "checkpoints"
 # Beside the directory of all attempts: what jobs learned about datasets.
 DATASETS_DIR = "datasets"
-# Of one job, beside its working directory.
+# Home directory of a job, beside its working directory.
 HOME_DIR = "home"
 # Below the state directory of a server: local files that live as long as an attempt.
 SCRATCH_DIR = "scratch"
-# Beside it: Python environments of jobs.
+# Beside SCRATCH_DIR: Python environments of jobs.
 ENVIRONMENTS_DIR = "environments"
 
 # Exit code of a job that stopped because it was asked to, after its checkpoint.

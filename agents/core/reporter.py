@@ -12,7 +12,7 @@ from agents.protocol.messages import AttemptReport, ServerReport
 from agents.protocol.ports import Clock
 from agents.protocol.signing import Stamp, seal
 
-# The sequence is kept on disk in steps of so many, not at every report.
+# The sequence on disk runs ahead in steps of this size, so that a report does not wait for the disk.
 CEILING_STEP = 100_000
 
 

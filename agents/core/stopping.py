@@ -7,9 +7,9 @@ The same for one that is to leave its devices and stay.
 
 from dataclasses import dataclass
 
-# A cancelled job, and one over its time, gets at most so long between signal and KILL, seconds.
+# The longest time between signal and KILL for a job that is cancelled or over its time, seconds.
 SHORT_GRACE_S = 10.0
-# So long do processes get between signal and KILL that a command leaves behind when it ends by itself, seconds.
+# The time between signal and KILL for processes that a command leaves behind when it ends by itself, seconds.
 LEFTOVER_S = 10.0
 
 
@@ -101,7 +101,7 @@ class Leftovers:
             return Leftovers(kill_at_s=now_s)
         if stop is None:
             return Leftovers(kill_at_s=now_s + LEFTOVER_S)
-        # One of them may be what saves: a command that only waits for it dies of the signal first.
+        # One of them may be the process that saves, and the command, which only waited for it, has died of the signal.
         after_s = LEFTOVER_S if is_answered else grace_s
         return Leftovers(kill_at_s=min(stop.kill_at_s, now_s + after_s), is_signalled=stop.is_signalled)
 

@@ -144,7 +144,7 @@ def _inherit(heir: Path, entry: "os.DirEntry[str]") -> bool:
             file.seek(0)
             file.write(ACCOUNT.pack(budget, used + size, *counts))
     except (OSError, struct.error):
-        return False  # it leaves as well
+        return False  # the other owner is leaving as well
     return True
 
 

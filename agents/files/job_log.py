@@ -10,7 +10,7 @@ from collections import deque
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 SMALLEST_SEGMENT_BYTES = 64 * 1024
-# A job may write so much at once, and so much a second for ever.
+# What a job may write at once, and for each second on average.
 BURST_BYTES = 64 * 1024 * 1024
 BYTES_PER_S = 16 * 1024 * 1024
 

@@ -17,7 +17,8 @@ GROUPS = "CLUSTERWEB_CGROUP"
 # The group of the agent and of the supervisors; systemd may begin in it (``DelegateSubgroup=agent``).
 OWN = "agent"
 CONTROLLERS = ("memory", "pids", "cpuset")
-# Beyond what it was granted a job is ended by its supervisor, which says so; the kernel stops only what is too fast.
+# The kernel's limit as a multiple of the grant. The supervisor ends a job that exceeds its grant, and reports why; the
+# kernel stops only what grows too fast for that.
 HEADROOM = 1.05
 # Processes and threads of one attempt.
 MOST_TASKS = 32_768

@@ -22,7 +22,7 @@ _MOST_LINKS = 40
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
-# By closed folder: what is shown in it, each with the target where it is a link, else with nothing.
+# By closed folder: the paths shown in it, each with its target if it is a link, else with an empty text.
 Passage = Mapping[str, Mapping[str, str]]
 
 
@@ -32,7 +32,7 @@ def passage_to(needed: Iterable[object]) -> Passage:
     shown: dict[str, dict[str, str]] = {}
     for place, target in sorted(places.items()):
         closed = _closed_above(place)
-        # What lies in another folder that is shown comes with it.
+        # A path inside a folder that is shown needs no entry.
         if closed and not any(places.get(above) == "" for above in _above(place)):
             shown.setdefault(closed, {})[place] = target
     return shown
@@ -52,7 +52,7 @@ def passage_of(environ: Mapping[str, str]) -> Passage:
 def open_passage(passage: Passage) -> None:
     """Give this process, which has one thread, and all that it starts the namespace. Raises OSError."""
     _call(_libc.unshare(_CLONE_NEWNS), "unshare")
-    # What the machine mounts later comes in, nothing of this goes out.
+    # Later mounts of the machine appear in here; mounts made here do not appear outside.
     _mount(None, "/", None, _REC | _SLAVE)
     before = os.umask(0o022)
     try:

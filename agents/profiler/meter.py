@@ -10,7 +10,7 @@ from statistics import linear_regression
 from agents.profiler.estimate import FASTEST_FRAC, READ_FRAC, Visit, relative_error, steps_s
 from agents.profiler.search import next_cores
 
-# After a change of cores: caches of the count before, and what each reader had begun then.
+# Steps left out after a change of cores: caches and readers are still those of the count before.
 DROPPED_STEPS = 5
 # A job is slow at first: memory is claimed, kernels are chosen. That is over after so long.
 WARM_UP_S = 1.5

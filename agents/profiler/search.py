@@ -10,9 +10,9 @@ one core at a time once a halving cost 10 %, and never looks into the interval o
 from collections.abc import Mapping
 from itertools import pairwise
 
-# A halving that costs less leaves the speed flat.
+# The speed is flat where half the cores lose less than this share of it.
 FLAT_FRAC = 0.10
-# A middle so near to the line between its ends is on it.
+# A count whose speed is this near to the line between its neighbours' needs no finer look.
 LINE_FRAC = 0.03
 
 

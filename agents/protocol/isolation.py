@@ -5,12 +5,12 @@ files alone; the first also keeps it from signalling others. ``cgroup``: the ker
 """
 
 NONE = "none"
-# The agent would have to run jobs as root, and does not: it takes no jobs.
+# The agent could run jobs only as root, and refuses to: the server takes no jobs.
 REFUSED = "refused"
 USER = "user"
 CONFINED = ("landlock", "landlock-files")
 
-# From weak to strong: where jobs of a queue that demands it start.
+# Levels that a queue may demand, from weak to strong: where its jobs start.
 LEVEL_MEANING = {
     NONE: "on every server",
     "files": "where jobs of other queues cannot open their files",

@@ -26,7 +26,7 @@ from agents.runtime.errors import EverythingBad, MainProcessTaken
 from agents.runtime.reports import say
 
 Item = TypeVar("Item")
-# Of this process; read when the grant changes and when reads are counted.
+# Datasets that this process has open; looked through when the grant changes and when reads are counted.
 _OPEN: "weakref.WeakSet[CachedDataset[Any]]" = weakref.WeakSet()
 _BAD_READ_EVERY = 256  # items between two looks at what others found to be bad
 

@@ -37,7 +37,7 @@ from agents.runtime.reports import say
 
 # Exit code of a rank that ends because another one is gone, or because the group could not be formed.
 EXIT_GANG_BROKEN = 76
-# Shares that come closer together than this are taken as one, the last.
+# A new share takes effect once it has lasted this long; of several within that time only the last counts.
 DEBOUNCE_S = 1.0
 
 Handover = dict[str, Any]  # what a rank begins with: "step" and "state" as in a checkpoint

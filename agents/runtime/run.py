@@ -298,7 +298,7 @@ class Run:
         if self._gang is not None:  # the first rank to hear waits here for the others; one that is to stop stops all
             request = self._agreed(request) or "continue"
         now_s = self._clock()
-        # Neither the speed nor the time since the last checkpoint counts what it waited.
+        # The time parked counts neither for the speed nor for the time since the last checkpoint.
         self._rate = Rate(step=self._step, now_s=now_s)
         self._checkpointed_s += now_s - parked_s
         if request == "continue":

@@ -19,9 +19,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# A user was faster, or a lock was not free: the next turn meets things as they are then.
+# The change of a user came first, or a lock was not free: the next turn decides anew.
 POSTPONED = (JobChanged, InvalidTransition, OperationalError)
-# What a step returns that had nothing to do yet; it is no sign that it works again.
+# Returned by a step that was not due, which does not show that a failing step works again.
 NOT_DUE = object()
 
 
@@ -59,7 +59,7 @@ class Steps:
     """Runs steps by name, and remembers which fail."""
 
     def __init__(self) -> None:
-        # As ``Cluster.failing_steps``. None before the first note, which forgets what an earlier process left there.
+        # As in ``Cluster.failing_steps``; None until it is first written, which replaces what an earlier process left.
         self._failing: dict[str, dict[str, str]] | None = None
         self._away: ConnectionError | None = None
 

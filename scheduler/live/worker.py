@@ -15,13 +15,13 @@ from scheduler.ports import Bell, Ports, live_bell, live_ports
 from scheduler.worker_step import RepeatingThreads, WorkerStep
 
 RECEIVE_S = 0.25
-FRAMES_IDLE_S = 1.0  # also what a stop may wait for
-FRAMES_REST = 3.0  # so many times as long as making frames took, which leaves the process to the engine
+FRAMES_IDLE_S = 1.0  # longest wait for a change, and so for a stop
+FRAMES_REST = 3.0  # rest, as a multiple of the time that making frames took: leaves the process to the engine
 SERVERS_READ_EVERY_S = 1.0
 # To ask the broker for the reports of 1,000 servers takes 14 ms of a core if one has reported, 23 ms if all have.
 # So the more servers there are, the longer reports gather.
 GATHER_S_A_SERVER = 0.00025
-# Files of jobs: so long at a time, then a rest of so many times as long, which leaves the process to the engine.
+# Files of jobs are read for FILES_S, then comes a rest FILES_REST times as long: leaves the process to the engine.
 FILES_S, FILES_REST = 0.5, 4.0
 FILES_IDLE_S, FILES_IDLE_MOST_S = 1.0, 20.0
 

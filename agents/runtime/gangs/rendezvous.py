@@ -16,7 +16,7 @@ from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-
 from agents.runtime.gangs.membership import Members, MembershipFile
 
 LOOK_S = 0.02
-# As long as this a rank may stand still, as it does when its server is cut off, before the others give up.
+# How long a rank may stand still, as when its server is cut off, before the others give up.
 STILL_S = 1800.0
 GO_HOME = 0
 

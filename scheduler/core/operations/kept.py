@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-# checkpoints: it writes some that it can resume from, or is asked to by its runtime. unknown: it has run and told of
-# none, so what it saves itself is not known.
+# checkpoints: the job writes checkpoints to resume from, or uses the runtime, which asks for them. unknown: it has run
+# and reported none, so whether it saves anything by itself is not known.
 KeepsWork = Literal["checkpoints", "unknown"]
 KEEPS_WORK: tuple[KeepsWork, ...] = ("checkpoints", "unknown")
 

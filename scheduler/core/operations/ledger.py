@@ -97,7 +97,7 @@ def loans(at_s: FloatArray, held: FloatArray, quota: FloatArray, capacity: Float
     total = borrowed.sum(axis=1)
     nobodys = np.minimum(total, np.maximum(0.0, capacity - quota.sum(axis=1)))
     from_others = np.minimum(total - nobodys, unused.sum(axis=1))
-    # What neither explains, such as after servers were lost, counts as GPUs in no quota.
+    # Borrowed GPUs that no queue lent, as after servers were lost, count as GPUs in no quota.
     nobodys = total - from_others
     lent = unused * _over(from_others, unused.sum(axis=1))[:, None]
     lent = np.concatenate((lent, nobodys[:, None]), axis=1)

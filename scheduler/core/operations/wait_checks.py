@@ -24,7 +24,7 @@ def _count(evidence: Evidence, key: str) -> str:
 
 
 def _of_queue(evidence: Evidence) -> str:
-    # A queue that the reader may not see begins a sentence elsewhere.
+    # The words for a queue that the reader may not see are written to begin a sentence; here they stand inside one.
     queue = name(evidence, "queue", "its queue")
     return f"a{queue[1:]}" if queue.startswith("A queue above ") else queue
 

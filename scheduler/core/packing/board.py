@@ -16,7 +16,7 @@ from scheduler.core.packing.kept_placements import seats_by_job
 # Float sums of cores and bytes may miss their exact value by this share of a server.
 TOLERANCE = 1e-9
 _DUST_GPUS = 1e-6
-# So many changes of servers, and kinds of jobs, are remembered; then what fits is counted anew.
+# With more changes of servers, or more kinds of jobs, to remember than this, what fits is counted anew.
 _MOST_CHANGES, _MOST_COUNTS = 4_096, 512
 
 # What stands in ``Board.server`` for a row on several servers.
@@ -80,7 +80,7 @@ class Board:
         self.num_gpus: list[int] = self._gpus.tolist()
         self._queue = np.concatenate((jobs.queue, np.full(num_leaving, NO_ROW)))
         self.queue: list[int] = self._queue.tolist()
-        self._paths = [*tree.paths, ()]  # the last one, which is that of NO_ROW, for GPUs that are being left
+        self._paths = [*tree.paths, ()]  # NO_ROW, the queue of GPUs that are being left, finds the last path
         self.seats: dict[int, Seats] = seats_by_job(held)
         self.seats |= seats_by_job(replace(releasing, job=leaving))
         seats_each = np.bincount(held.job, minlength=num_jobs)

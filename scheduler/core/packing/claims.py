@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scheduler.core.model.tables import BoolArray, IntArray
 
-# The turn of a row that nothing makes committed in a part of the walk.
+# The turn of a row that does not become committed in this part of the walk.
 NO_TURN = 1 << 60
 
 

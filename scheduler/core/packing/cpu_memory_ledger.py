@@ -37,7 +37,7 @@ class ProportionalLedger:
     def __init__(self, needs: Needs) -> None:
         self.chooses = False
         self._shares = [*zip(needs.cpus_share.tolist(), needs.memory_share.tolist(), strict=True)]
-        # By row the cores and bytes that it insists on, and with them what such jobs get, by server and GPUs.
+        # By row: the cores and bytes that its job insists on, and the grants of all such jobs by server and GPUs.
         least = [*zip(needs.cpus_least.tolist(), needs.memory_least.tolist(), strict=True)]
         grants: dict[tuple[float, float], dict[tuple[int, int], Grant]] = {each: {} for each in least}
         self._kind = [(each, grants[each]) for each in least]

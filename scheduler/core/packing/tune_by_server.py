@@ -22,7 +22,7 @@ from scheduler.core.packing.draft import Seats
 
 _TOLERANCE = 1e-9
 
-# What a job asks of a server: GPUs, cores and bytes that it wants, and that it must have; for all its GPUs there.
+# What a job asks of a server for all its GPUs there: cores and bytes that it wants, cores and bytes that it must have.
 _Ask = tuple[float, float, float, float]
 
 
@@ -77,7 +77,7 @@ class TuneByServer:
         rows, self._changed, self._dirty = self._changed, set(), set()
         news = {row: self._grant(row) for row in sorted(rows.union(started)) if row in self._seats}
         told = self._told
-        # What a server gave and took again meanwhile is no news.
+        # A grant that changed and changed back is no news.
         news = {row: grant for row, grant in news.items() if row in started or told.get(row) != grant}
         told.update(news)
         return news
@@ -177,7 +177,8 @@ class TuneByServer:
         return cpus_left, memory_left
 
     def _forget_searches(self) -> None:
-        # Servers where something came free while jobs were seated, and how much of it each fruitless search has seen.
+        # Servers where something came free while jobs were seated; and for each kind of job that found no server, how
+        # many of these its last search has seen.
         self._raised: list[int] = []
         self._barren: dict[tuple[tuple[float, ...], bool], int] = {}
         self._last: tuple[tuple[float, ...], bool, int] = ((), False, NO_ROW)

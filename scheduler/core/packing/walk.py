@@ -45,9 +45,9 @@ class Walk:
         self._reclaimed: set[int] = set()
         self._refusals: dict[int, Refusal] = {}
         self._refusal = Refusal(full_queue=NO_ROW, open_gpus=0, starved=False)
-        self._first_waiting: dict[int, int] = {}  # by queue, where no job may overtake another
-        # Displaced jobs that claim seats again: in this part of the walk a heap of (turn, job, whether the part counts
-        # it as committed at its turn); for the second part, their positions among the displaceable rows.
+        self._first_waiting: dict[int, int] = {}  # by queue in which no job may overtake another
+        # Displaced jobs that claim seats again. In this part of the walk: a heap of (turn, job, whether it counts as
+        # committed from its turn on). In the second part: their positions among the displaceable rows.
         self._back: list[tuple[int, int, bool]] = []
         self._later: list[int] = []
         self._in_quota = True

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from scheduler.core.model.profile import Profile, sensitivity
 from scheduler.core.performance.cache_model import Storage, enough_cache_bytes, epoch_s
 
-# Rates so near to the best are the best: no job is given cores for the noise of a measurement.
+# Rates this near to the best count as the best, so that no job is given cores for the noise of a measurement.
 FLAT_FRAC = 0.03
 CACHE_STEPS = 10
 MOST_ROWS = 64

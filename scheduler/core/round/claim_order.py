@@ -150,7 +150,7 @@ def displaced_by(line: Line, selection: Selection, row: int, by_job: int) -> Pre
         return PreemptRule.QUOTA_RECLAIM
     if line.stoppable.item(row) and line.position.item(by_job) < line.position.item(row):
         return PreemptRule.POLICY_ORDER
-    # It comes first in the order, or is safe from it, so only what a queue has a right to can have told against it.
+    # The order did not decide: the job comes first in it, or may not be stopped by it. So the right of a queue did.
     return PreemptRule.QUOTA_RECLAIM if cover != NO_ROW else PreemptRule.OVER_SHARE
 
 

@@ -35,13 +35,13 @@ _TOKENS = re.compile(
 )
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
 _URL_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@{$<]+@")
-# What no secret looks like: a number, a word for yes or no, a path, a mark to be filled in or of a tokenizer.
+# Values that are no secrets: a number, a word for yes or no, a path, a placeholder, a special token of a tokenizer.
 _HARMLESS = re.compile(
     r"[+-]?[\d.,_:]+(?:e[+-]?\d+)?|true|false|yes|no|on|off|none|null|[~./].*|[A-Za-z]:\\.*|\w+://[^@]*|[<\[{$%].*|\*+",
     re.IGNORECASE,
 )
 _LONG_TOKEN = re.compile(r"[A-Za-z0-9+/_=-]{32,200}")
-_BITS_OF_CHANCE = 4.3  # in a letter; text and names of files have fewer
+_BITS_OF_CHANCE = 4.3  # entropy of each letter of a secret; text and names of files have less
 _ENDING = re.compile(r"(?:_API)?(?:_ACCESS|_SECRET|_AUTH|_PRIVATE)?_?(?:KEY|TOKEN|PASSWORD|SECRET|PAT)$", re.IGNORECASE)
 
 

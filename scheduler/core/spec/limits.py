@@ -28,7 +28,7 @@ DEPENDENCIES = 16
 VENV_BYTES = 1024  # of a path of a Python environment
 ENVIRONMENT_FILE_BYTES = 1024 * 1024  # of one file that it is built from
 
-# Those that a job can take and go on; the first is sent unless it asks for another.
+# Signals that a job can catch; the first is sent unless its spec names another.
 STOP_SIGNALS = ("TERM", "INT", "HUP", "USR1", "USR2")
 
 # Names that say how the process is launched: they are the agent's, not the user's.
@@ -49,5 +49,5 @@ RETRIES = (0, 100)
 STEPS = (1, 10**15)
 
 DEFAULT_DISK_BYTES = 2 * 2**30
-DEFAULT_GRACE_S = 30.0  # from the signal until SIGKILL, and from a request until the signal; every order says it
+DEFAULT_GRACE_S = 30.0  # from a request to the signal, and from the signal to SIGKILL; sent with every order
 ERRORS = 100  # entries in one answer; a spec with more is not a slip of the pen

@@ -25,7 +25,7 @@ from scheduler.models.job import AttemptKind
 NAME = re.compile(r"step-(\d{6,18})-[0-9a-f]{16}\.(?:pt|json)")
 DIRECTORY = "checkpoints"
 ATTEMPT_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
-# Ends that no agent reported, or not with all that the attempt had done.
+# End causes after which a checkpoint may be there that no report has named.
 UNHEARD = frozenset({EndCause.SERVER_LOST, EndCause.SUPERVISOR_LOST, EndCause.LAUNCH_UNCONFIRMED})
 ATTEMPTS_LOOKED_AT = 8
 FILES_LOOKED_AT = 1_000  # the runtime keeps two; a job may write what it likes

@@ -16,7 +16,7 @@ from scheduler.models import Environment, Job, ServerEnvironment
 from scheduler.models.server import EnvironmentState
 from scheduler.notify import request_round, touch_job
 
-MOST_FAULTS = 1_000  # that are counted
+MOST_FAULTS = 1_000  # the count of failures of one environment stops here
 TOUCHED_MOST = 50  # jobs whose live pages one report wakes
 
 
@@ -26,7 +26,7 @@ def environments_take(server_id: str, reports: Sequence[EnvironmentReport], *, a
     rows = {row.environment_id: row for row in ServerEnvironment.objects.select_for_update().filter(server=server_id)}
     named = {said.digest: said for said in reports}
     unknown = [digest for digest in named if digest not in rows]
-    # One that is kept from earlier jobs is as good as one that was asked for.
+    # An environment that the server kept from earlier jobs serves as well as one that was asked for.
     for digest in Environment.objects.filter(pk__in=unknown).values_list("pk", flat=True):
         if named[digest].state == "ready":
             rows[digest] = ServerEnvironment(

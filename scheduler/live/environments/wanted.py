@@ -22,7 +22,7 @@ from scheduler.models.server import EnvironmentState, ServerState
 from scheduler.selectors.cluster.environments import tried_again_after
 from scheduler.services.jobs.state import job_transition
 
-# In these states an environment is on its way to jobs.
+# States of an environment that a server is still to make ready.
 COMING = frozenset({EnvironmentState.ASKED, EnvironmentState.WAITING, EnvironmentState.BUILDING})
 NEEDS_NONE = sorted(TERMINAL | {JobState.SUSPENDED})
 
@@ -83,8 +83,8 @@ def _failed_end(*, at: datetime) -> None:
     """
     failed = ServerEnvironment.objects.filter(state=EnvironmentState.FAILED, is_wanted=True).order_by("pk")
     for row in failed.select_related("server", "environment"):
-        # Also while others have it: they may be too small for a job. A clock that was years ahead when it failed must
-        # not have it wait for years.
+        # Tried again also where other servers have it, since they may be too small for a job. ``abs``: a clock that
+        # was years ahead at the failure must not put that off for years.
         if abs(at - row.changed_at) >= tried_again_after(row):
             row.delete()
         others = ServerEnvironment.objects.filter(environment=row.environment_id, is_wanted=True)

@@ -14,8 +14,8 @@ from scheduler.selectors.cluster.fairness import FAIR, UNFAIR, mean_rho_by_queue
 
 EVERY_S = 60.0
 LEAST_JOBS = 3  # one job alone says little about a queue
-# A job that waited half a minute and has run for some seconds has a large rho, and nothing is wrong: at the start of
-# a cluster all jobs are so. In ten minutes a wait of rounds and launches is small beside the run.
+# A job that waited half a minute and has run for some seconds has a large rho although nothing is wrong, as all
+# jobs do when a cluster starts. After ten minutes the wait for rounds and launches is small beside the run.
 LEAST_AGE = timedelta(minutes=10)
 
 

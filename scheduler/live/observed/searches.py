@@ -23,10 +23,10 @@ from scheduler.services.jobs.state import job_event
 
 log = logging.getLogger(__name__)
 
-# Points of a curve before the first look; the fit needs as many.
+# A configuration is judged once its curve has so many points: a fit needs them.
 POINTS = 5
 CURVE_MOST = 400
-# A search in vain ends when the files of all its jobs are read, or so long after its last job.
+# A search that missed its target ends once the files of all its jobs are read, or this long after its last job.
 READ_WITHIN = timedelta(minutes=1)
 # Nothing is known of a configuration before its first look: neither promising nor poor.
 UNKNOWN_CHANCE = 0.5
@@ -138,7 +138,7 @@ def _predict(experiment: Experiment, one: Configuration, at_step: int) -> None:
     steps = [step for step, _ in one.curve]  # as the reports came, so not evenly apart
     assert experiment.total_steps is not None  # only searches look
     assert experiment.target_loss is not None
-    fit = fit_curve(steps, [-loss for _, loss in one.curve])  # the fit is of what rises
+    fit = fit_curve(steps, [-loss for _, loss in one.curve])  # ``fit_curve`` expects values that rise
     assert fit is not None  # there are enough points
     by_step = experiment.total_steps
     one.looked_step = at_step

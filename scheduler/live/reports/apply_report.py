@@ -35,9 +35,9 @@ from scheduler.services.jobs.state import job_event
 
 log = logging.getLogger(__name__)
 
-DEFECT = "defect: "  # begins the reason of an attempt that an error of ours made unusable
+DEFECT = "defect: "  # prefix of the reason where an error in Clusterweb kept a report from being applied
 
-# What a report may change, or goes by, of the attempts on its server: a fifth of all columns.
+# Columns of attempts that a report changes or that decide what it changes: a fifth of all.
 _LOOKED_AT = (
     *("attempt_id", "server_id", "generation"),
     *(
@@ -202,7 +202,7 @@ def _usable_apply(server: Server, said: AttemptReport, applied: AppliedReport, *
         part = AppliedReport(unusable=applied.unusable)
         try:
             with transaction.atomic():
-                # Read again: a failure leaves its marks on the rows in memory.
+                # Read again, because a try that failed has changed the rows in memory.
                 alone = leases_on([server.pk]).filter(attempt=said.attempt_id).first()
                 row = alone or _members(server, said.attempt_id).get(said.attempt_id)
                 if row is not None:

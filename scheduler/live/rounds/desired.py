@@ -37,7 +37,7 @@ LOG_BYTES = 64 * 1024**2
 # Limit for files and secrets in one message; launches beyond it follow in later messages.
 LARGE_MOST_BYTES = MAX_MESSAGE_BYTES // 2
 SERVERS_AT_ONCE = 50  # read in one transaction, which keeps their reports waiting
-SENT_CHARS = 1024**2  # of several servers in one round trip to the broker, and a message more
+SENT_CHARS = 1024**2  # messages are sent together once they are longer than this
 WANTED: dict[str, Wanted] = {word: word for word in get_args(Wanted)}
 
 
@@ -77,7 +77,7 @@ def desired_send(server_ids: Iterable[str], *, transport: Transport, at: datetim
         except Exception as error:
             if len(ids) == 1 or is_away(error):
                 raise
-            for_each([[server_id] for server_id in ids], send_batch)  # one that cannot be read keeps back no other
+            for_each([[server_id] for server_id in ids], send_batch)  # singly: a bad one stops no other
         else:
             _send(batch, transport=transport, at=at)
 
@@ -196,7 +196,7 @@ def _environments(rows: Sequence[ServerEnvironment]) -> Iterator[EnvironmentWant
     for row in rows[:MOST_ENVIRONMENTS]:
         packed = "" if row.state == EnvironmentState.READY else files_pack(row.environment.files)
         packed_chars += len(packed)
-        if not packed or packed_chars <= PACKED_CHARS:  # else when those before it are built
+        if not packed or packed_chars <= PACKED_CHARS:  # the rest follows when environments before it are built
             yield EnvironmentWanted(
                 digest=row.environment_id,
                 ask=row.pk,
@@ -259,7 +259,7 @@ def _members(
     for place, member in enumerate(members):
         own = cores[place * len(cores) // size : (place + 1) * len(cores) // size]
         has_server = bool(member.gang.hosts)
-        resumes = has_server or member.pk == lease.attempt_id  # a leader hands what it resumed to the others
+        resumes = has_server or member.pk == lease.attempt_id  # else the leader hands over its state
         is_parked = not whole.gpu_indexes
         yield replace(
             whole,
@@ -277,7 +277,7 @@ def _members(
 
 def _measure_above(attempt: Attempt) -> int | None:
     """Return the cores above which to measure the attempt; None when not, or already measured."""
-    measurement = getattr(attempt, "measurement", None)  # the other side of a one-to-one: missing for most
+    measurement = getattr(attempt, "measurement", None)  # a row of its own, which most attempts lack
     return measurement.above_cpus if measurement is not None and measurement.measured_at is None else None
 
 

@@ -13,7 +13,7 @@ from django.db.models import Func, QuerySet
 
 from scheduler.core.model.tables import FloatArray
 
-# By name; Any: values of many types, moments among them as text where the database has no type for them.
+# Values by name of the column. Any: they have many types; moments are text where the database has no type for them.
 Columns = Mapping[str, Sequence[Any]]
 
 

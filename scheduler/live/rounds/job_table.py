@@ -29,8 +29,8 @@ from scheduler.live.rounds.demand import UNKNOWN, JobDemand, curves_read, job_de
 from scheduler.live.rounds.job_columns import Columns, Moment, columns_read, seconds_of
 from scheduler.models import Job, Lease, LeaseGpu
 
-# The resources of a spec are read as one text: a database looks into a whole spec for each value that is asked for
-# alone, and many jobs ask for the same.
+# The resources of a spec are read as one text. For values asked for one by one a database parses the whole spec each
+# time; and many jobs have the same text, which is then parsed once (``_read``).
 _RESOURCES = "spec__resources"
 _TEXT = Cast(KT(_RESOURCES), TextField())
 _MOMENTS = tuple(name for name in COLUMNS if name.endswith("_at"))

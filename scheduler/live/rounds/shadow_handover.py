@@ -68,7 +68,7 @@ def snapshot_unpack(data: bytes) -> Snapshot:
                     Profile(**{key: _tuples(value) for key, value in row.items()}) for row in rows
                 )
             tables[name] = shape(**columns)
-        pairs = arrays["barred"].tolist() if "barred" in arrays else []  # one of the release before has none
+        pairs = arrays["barred"].tolist() if "barred" in arrays else []  # a handover of the release before has none
         barred = tuple((queue, server) for queue, server in pairs)
         tables |= holds_from(json.loads(arrays["holds"].tobytes()) if "holds" in arrays else {})
         prepared = _tuples(json.loads(arrays["prepared"].tobytes())) if "prepared" in arrays else ()

@@ -11,7 +11,7 @@ from scheduler.models import Cluster, Job
 from scheduler.selectors.cluster.drained import Drained, drained_evidence, drained_now
 from scheduler.services.jobs.state import Wait, job_waits_record
 
-# Reasons that a drained server may be behind, and all of which this database knows more than the plan.
+# Reasons that a drained server may cause; and all reasons of which the database knows more than the plan.
 FOR_DRAINED = frozenset({WaitReason.NEVER_FEASIBLE, WaitReason.NO_SERVER})
 MORE_IS_KNOWN = FOR_DRAINED | {WaitReason.DEPENDENCY}
 

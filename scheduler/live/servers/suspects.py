@@ -23,7 +23,7 @@ from scheduler.models.server import ServerState
 log = logging.getLogger(__name__)
 
 DRAIN_AFTER = 3  # moments at which attempts failed
-LEAST_WITNESSES = 2  # jobs, or owners where only output speaks
+LEAST_WITNESSES = 2  # different jobs; failures that only output blames on the server need as many owners
 WINDOW = timedelta(hours=1)
 SAME_MOMENT = timedelta(seconds=60)
 

@@ -35,7 +35,7 @@ ROUNDS_S: tuple[float | None, ...] = (None, 900.0, 1_800.0)
 COARSER_FROM = (200, 1_500)
 # Fewer futures do not tell chance from effect; where finer rounds do not leave time for enough, coarser ones are taken.
 LEAST_FUTURES, ENOUGH_FUTURES = 5, 8
-# No more jobs come than this, in a replay.
+# At most so many jobs arrive in one replay.
 MOST_COMING = 3_000
 
 
@@ -190,7 +190,7 @@ def _pairs(drawn: _Drawn, ask: _Ask, changed: QueueTable, futures: int, least: i
     found: list[_Pair] = []
     snapshot = drawn.snapshot
     begun_s = time.thread_time()
-    # The first tells how long one takes, within a part of the time.
+    # The first pair tells how long one takes; it may use only the time of one of ``least``.
     until_s = begun_s + (allowed.most_s - begun_s) / least
     while len(found) < futures:
         own_s, coming = drawn.future(len(found))
@@ -237,7 +237,7 @@ def _replay(snapshot: Snapshot, ask: _Ask, left_s: FloatArray, coming: Sequence[
     before_s[: len(jobs)] = np.maximum(0.0, snapshot.now_s - jobs.arrival_s - jobs.executed_s)
     waits_on = np.isinf(records.end_s) & (records.arrival_s < end_s)
     waits_on[list(outcome.holding)] = False
-    # Records are of the last round; a job that waited then waits until the end.
+    # Records end with the last round; a job that waited then is taken to wait until the end of the forecast.
     more_s = end_s - np.maximum(records.arrival_s, outcome.until_s)
     return _Seen(
         without_s=records.queueing_s - before_s + np.where(waits_on, np.maximum(0.0, more_s), 0.0),

@@ -30,7 +30,7 @@ from scheduler.simulator.incremental.planner_input import PlannerInput
 from scheduler.simulator.incremental.side_by_side import SideBySide, stand_side_by_side
 from scheduler.simulator.state.world import World
 
-# Rounds made with more and more of each line before one is made with all jobs.
+# Tries with more and more jobs of each line, before a round is made with all jobs.
 _TRIES = 3
 
 

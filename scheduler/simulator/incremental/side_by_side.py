@@ -69,7 +69,7 @@ class SideBySide:
         self._tree, self._board, self._lines, self._shares = tree, board, lines, shares
         self._locality, self._gangs = given.config.locality, given.demands.gangs
         self._by_order = given.config.policy.preemptive and given.config.preempt
-        # Whether each weaker job may have to leave, and at once.
+        # Whether every weaker job may be stopped, and without delay.
         delayed = given.config.min_run_s or given.config.reclaim_after_s
         self._stops = not delayed and bool(given.columns.preemptible.all())
         shape, gangs = given.demands.shape, given.demands.gangs
@@ -128,7 +128,7 @@ class SideBySide:
         """Decide a round. None when it takes a walk over all jobs; then the board is as before."""
         lines, asked = self._lines, zip(self._board.held_gpus, self._lines.gpus_of_queue, self._tree.cap, strict=True)
         if any(has + more > cap for has, more, cap in asked):
-            return None  # what a queue may hold at most would count
+            return None  # the maximum of a queue might decide
         self._may_seat_all = not self._by_order or sum(lines.gpus_of_queue) <= self._board.space.total
         if not (self._may_seat_all or self._stops):
             return None

@@ -167,9 +167,7 @@ def gantt(
     order = np.lexsort((stays.job, stays.begin_s))
     order = order[stays.server[order] < num_servers]
     if series is not None and len(series.at_s):
-        from_s = float(
-            series.at_s[0]
-        )  # where the jobs were there before, the replay begins later than the first of them
+        from_s = float(series.at_s[0])  # a replay of jobs that were there before begins later than the first arrival
     else:
         from_s = float(outcome.records.arrival_s.min()) if len(outcome.records) else 0.0
     cut = len(order) > MOST_BARS

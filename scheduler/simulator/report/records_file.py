@@ -42,7 +42,7 @@ def write_placements(path: Path, replays: Iterable[Replayed]) -> None:
 
 
 def _write(path: Path, replays: Iterable[Replayed], columns_of: Callable[[Result, Prepared], Columns]) -> None:
-    # A heavy library that only these options need.
+    # Imported here: the library is heavy, and only these options need it.
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet

@@ -12,8 +12,8 @@ from scheduler.simulator.study.study import Result
 # Two-sided 95 % quantiles of Student's t for 1, 2, ... degrees of freedom; beyond the last the normal one.
 _T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 _NORMAL95 = 1.96
-# Two draws say nothing of how far draws lie apart but their own difference, of which the interval is six times to each
-# side: wider than the figures. With three it is about as wide as the draws are spread.
+# With two draws the interval reaches six times their difference to each side, further than the figures themselves. With
+# three it is about as wide as the draws are spread.
 LEAST_SEEDS = 3
 _UNITS_S = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0), ("s", 1.0))
 _BEST = "*"

@@ -56,7 +56,7 @@ class Begun:
         columns.arrived[list(held_rows(self.snapshot))] = False
         active = int(columns.arrived[first].sum())
         columns.num_active, columns.counted_s = active, now_s
-        # As if as many jobs had been active all the time: nothing better is known of the past.
+        # The past is not known, so the jobs that are active now count as if they had been active all the time.
         columns.joined_active_s[first] = -active * (now_s - columns.arrival_s[first])
 
     def seat(self, world: World, tally: Tally) -> None:
@@ -100,8 +100,8 @@ def jobs_of(snapshot: Snapshot, remaining_s: FloatArray, names: Sequence[str] = 
     columns: list[list[Any]] = [getattr(jobs, name).tolist() for name in _KNOWN]  # Any: numbers of two types
     number: list[int] = jobs.job_id.tolist()
     after = {job: each.on for each in snapshot.after for job in each.jobs}
-    # Those at work outside the snapshot end some time, which a replay does not see, so one place is left in any case:
-    # ``Begun`` says from when.
+    # Jobs of the array that are at work outside the snapshot end some time, which a replay does not see. So at least
+    # one place is left to those inside; ``Begun`` says from when.
     array = {job: (each.number, max(1, each.most - each.outside)) for each in snapshot.arrays for job in each.jobs}
     return [
         SimJob(

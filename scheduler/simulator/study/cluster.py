@@ -11,7 +11,7 @@ from scheduler.core.spec.units import counted
 GB = 10**9
 # A mistyped count must not fill the memory.
 MOST_SERVERS = 100_000
-# Times the cluster: the maximum of a queue that has none, more than jobs that wait ever ask for.
+# The maximum of a queue that has none, as a multiple of the cluster: more than waiting jobs ever ask for.
 _OUT_OF_REACH = 1_000
 
 

@@ -19,8 +19,8 @@ from scheduler.core.packing.free_gpus import Fits, FreeGpus
 from scheduler.core.packing.preemption.displaceable_rows import CandidateGroup
 from scheduler.core.packing.seating import fewest_victims
 
-# Rows looked at one by one before columns are added up, which costs as much as this many; and entries of the first such
-# column, four times as many in each that follows.
+# Rows looked at one by one before columns are added up, since adding up costs as much as this many. Length of the first
+# such column; each further one is four times as long.
 _SINGLE_STEPS, _FIRST_STRIDE = 128, 64
 
 ChooseSeats = Callable[[FreeGpus, Fits | None], Seats]
@@ -38,7 +38,7 @@ class PreemptionSearch:
         self._board, self._displaceable, self._num_gpus = board, group.displaceable, num_gpus
         self._entries = entries = group.entries(board)
         self._among, self._at, self._server, self._gpus = entries.among, entries.at, entries.server, entries.gpus
-        # Entries before the first number were passed, those from the second on are committed.
+        # Entries before ``_upto`` were passed, those from ``_limit`` on are committed.
         self._upto, self._limit = 0, len(self._at)
         # By server: GPUs of passed rows that may still be moved, and whether any row was ever passed there.
         self._gain = [0] * len(board.space.free)
@@ -199,7 +199,7 @@ def _running_sums(servers: IntArray, gpus: IntArray) -> IntArray:
     sums = amounts.cumsum()
     begins = np.ones(len(ordered), dtype=np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
-    # What the servers before had in all, carried along to the entries of each server.
+    # The sum of all servers before, repeated for each entry of a server.
     before = np.maximum.accumulate(np.where(begins, sums - amounts, 0))
     running = np.empty_like(sums)
     running[by_server] = sums - before

@@ -16,9 +16,9 @@ from scheduler.simulator.incremental.walks.preemption_candidates import Key
 from scheduler.simulator.state.columns import Columns, cells
 from scheduler.simulator.state.world import World
 
-# Times of rounds are sums of floats.
+# Tolerance for times of rounds, which are sums of floats.
 _DUST_S = 1e-3
-# Bounds hold for so many times the active jobs of now, so that they are seldom made anew.
+# Bounds are made for this many times the present number of active jobs, so that they seldom have to be made anew.
 _ROOM = 1.25
 # How far a bound may be off, as it is computed from other sums than the key.
 _DUST = 1e-9

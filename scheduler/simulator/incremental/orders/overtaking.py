@@ -28,7 +28,7 @@ class Overtaking:
     def __init__(self, policy: Policy, servers: ServerTable, queues: QueueTable) -> None:
         self._policy, self._servers = policy, servers
         root = np.array([path[-1] for path in queue_tree(queues).paths], dtype=np.int64)
-        # Policies that say when their order changes need no forecast, and for those that are not steady there is none.
+        # A policy that says when its order changes needs no forecast; for one that is not steady none is possible.
         keeps_order = isinstance(policy, ChangesBySelf) or not (isinstance(policy, Steady) and policy.steady)
         self._root: IntArray | None = None if len(queues) < 2 or keeps_order else root
         self._looked = False  # whether keys depend on the time that remains

@@ -22,12 +22,12 @@ class RunningOrder:
         self._present_of = np.zeros(len(columns))
         self._present, self._arrival_s = cells(self._present_of), cells(columns.arrival_s)
         self._first_start_s = cells(columns.first_start_s)
-        # The number of each job in the order of first starts, by which equal keys are told apart; and its inverse.
+        # The number of each job in the order of first starts, which breaks ties of equal keys; and the job of a number.
         self._number_of = np.full(len(columns), -1)
         self._row_of = np.zeros(len(columns), dtype=np.int64)
         self._numbered = 0
-        self._rows = np.zeros(0, dtype=np.int64)  # those that ran when last asked for, by their numbers
-        self._started: list[int] = []  # since then
+        self._rows = np.zeros(0, dtype=np.int64)  # those running at the last call of ``at``, by number
+        self._started: list[int] = []  # since that call
 
     def start(self, rows: Iterable[int]) -> None:
         """Note jobs that start; they run when the order is next asked for, or have left their seats again."""

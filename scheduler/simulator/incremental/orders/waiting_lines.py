@@ -23,7 +23,7 @@ from scheduler.simulator.incremental.walks.preemption_candidates import Key
 from scheduler.simulator.state.columns import cells
 from scheduler.simulator.state.world import World
 
-# Jobs of a line that are looked at first, and so many times more when they are too few.
+# Jobs of each line that are looked at first; where these are too few, _MORE times as many in the next try.
 _FEWEST, _MORE = 4, 4
 
 

@@ -70,7 +70,7 @@ class LinesWalk:
         """Begin a round with the jobs that run without quota, strongest first."""
         self._others = others
         self._other_rows = np.array([place[1][3] for place in others], dtype=np.int64)
-        self._turn_of: dict[int, Place] = {}  # of them, empty until one is asked for
+        self._turn_of: dict[int, Place] = {}  # turns of ``others``; filled when one is asked for
         self._later: list[tuple[Place, int]] = []
         self.turns: dict[int, Place] = {}
         self.reclaimed: set[int] = set()
