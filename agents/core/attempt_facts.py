@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agents.core import supervision_events as ev
 from agents.core.ending import EndEvidence, Exit
-from agents.core.records import JobLine
+from agents.core.records import WrittenLine
 from agents.core.stopping import Stop
 from agents.protocol.messages import AttemptPhase, AttemptReport
 
@@ -75,7 +75,7 @@ class AttemptFacts:
             self.report, cpu_frac=event.cpu_frac, log_bytes=event.log_bytes, directory_bytes=event.directory_bytes
         )
 
-    def told(self, line: JobLine, *, now_s: float) -> bool:
+    def told(self, line: WrittenLine, *, now_s: float) -> bool:
         """Note a report of the job; return whether the agent is to see it soon."""
         before_step = self.report.step
         report = replace(

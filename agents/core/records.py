@@ -233,7 +233,7 @@ class SupervisorState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobLine:
+class WrittenLine:
     """One line that the job wrote. ``loss`` is None when it is not a finite number; ``request`` is what it answers."""
 
     event: JobEvent
@@ -250,14 +250,14 @@ class JobLine:
     pause_s: float | None = None
 
     @staticmethod
-    def parse(line: bytes) -> "JobLine | None":
+    def parse(line: bytes) -> "WrittenLine | None":
         """Read one line; None when it is not one of ours."""
         try:
             data = _decode(line)
             if data.get("event") not in JOB_EVENTS:
                 return None
             name = read_str(data, "name", most=80, pattern=FILE_NAME) if data["event"] == "checkpoint" else ""
-            return JobLine(
+            return WrittenLine(
                 event=data["event"],
                 step=read_opt_int(data, "step", high=MOST_STEPS),
                 total_steps=read_opt_int(data, "total_steps", high=MOST_STEPS),

@@ -12,7 +12,7 @@ from agents.core import supervision_events as ev
 from agents.core.attempt_facts import AttemptFacts
 from agents.core.diagnosis import diagnose, secrets_of
 from agents.core.ending import ENDS, UNEXPLAINED, Exit, Limits, end_cause
-from agents.core.records import JobLine, Launch, SupervisorState
+from agents.core.records import Launch, SupervisorState, WrittenLine
 from agents.core.stopping import Leftovers, Parking, Stop
 from agents.protocol.grant import Grant
 from agents.protocol.messages import STOP_SIGNALS, AttemptPhase
@@ -215,7 +215,7 @@ class Supervision:
         self._break_limit(self._limits.broken_by(num_processes=event.num_processes, disk_bytes=event.disk_bytes))
         self._out.append(ev.WriteState(durable=False))
 
-    def _on_line(self, line: JobLine) -> None:
+    def _on_line(self, line: WrittenLine) -> None:
         if line.event == "measured" and not self._is_measured:
             return  # it was not asked for, and would become the profile of all jobs like it
         if self._facts.told(line, now_s=self._clock.mono_s()):

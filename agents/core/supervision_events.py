@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agents.core.ending import Exit
-from agents.core.records import Control, JobLine
+from agents.core.records import Control, WrittenLine
 from agents.protocol.grant import Grant
 from agents.protocol.ports import ProcessIdentity
 
@@ -106,7 +106,7 @@ class UsageSampled:
 class JobReported:
     """The job wrote a line; a checkpoint it names was looked at and is there."""
 
-    line: JobLine
+    line: WrittenLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

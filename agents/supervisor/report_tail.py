@@ -3,7 +3,7 @@
 import os
 import stat
 
-from agents.core.records import JobLine
+from agents.core.records import WrittenLine
 
 _READ_BYTES = 256 * 1024
 _LONGEST_LINE_BYTES = 16 * 1024
@@ -26,7 +26,7 @@ class ReportTail:
         self._rest = b""
         self.unusable = b""
 
-    def read(self, dir_fd: int) -> list[JobLine]:
+    def read(self, dir_fd: int) -> list[WrittenLine]:
         """Return the lines that came since the last call; a file that was replaced or cut is read from its start."""
         try:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -44,8 +44,8 @@ class ReportTail:
             self._rest = b""
         return [parsed for line in lines if (parsed := self._parsed(line)) is not None]
 
-    def _parsed(self, line: bytes) -> JobLine | None:
-        parsed = JobLine.parse(line) if len(line) <= _LONGEST_LINE_BYTES else None
+    def _parsed(self, line: bytes) -> WrittenLine | None:
+        parsed = WrittenLine.parse(line) if len(line) <= _LONGEST_LINE_BYTES else None
         if parsed is None and not self.unusable:
             self.unusable = line[:_SHOWN_BYTES]
         return parsed

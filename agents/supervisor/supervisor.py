@@ -25,8 +25,8 @@ from agents.core.records import (
     REQUEST_FILE,
     STATE_FILE,
     Control,
-    JobLine,
     Launch,
+    WrittenLine,
     encode,
 )
 from agents.core.supervision import Supervision
@@ -282,7 +282,7 @@ class Supervisor:
                 self._handle(ev.JobReported(line=line))
         return bool(lines)
 
-    def _names_secret(self, line: JobLine) -> bool:
+    def _names_secret(self, line: WrittenLine) -> bool:
         name = line.name.encode()
         return self._masker.masked(name) != name
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from agents.core.ending import Exit
-from agents.core.records import EXIT_STOPPED, REQUEST_FILE, JobLine, Launch
+from agents.core.records import EXIT_STOPPED, REQUEST_FILE, Launch, WrittenLine
 from agents.protocol.ports import ProcessIdentity
 from tests.faults.virtual import Trace
 from tests.faults.witness import TrainingProcess, Witness
@@ -81,7 +81,7 @@ class Trainer:
         self._is_measured = False
         self.behaviour = Behaviour.of(launch.order.command)
         self.first_step = self._resume_step()
-        self._lines: list[JobLine] = []
+        self._lines: list[WrittenLine] = []
         if self.behaviour.uses_runtime:
             self._say("started", step=self.first_step, total_steps=self.behaviour.total_steps)
         self._witness.begins(self._one)
@@ -105,16 +105,16 @@ class Trainer:
         """Report what no runtime of ours would write; what is no report at all is dropped where it is read."""
         for _ in range(self._rng.randrange(LIES_MOST)):
             self._trace.count("hostile_line")
-            line = JobLine.parse(odd_line(self._rng))
+            line = WrittenLine.parse(odd_line(self._rng))
             if line is not None and line.event != "parked":  # GPUs are not taken from a job that says it left them
                 self._lines.append(line)
 
     def _say(self, event: str, **fields: object) -> None:
-        line = JobLine.parse(json.dumps({"event": event, **fields}).encode())
+        line = WrittenLine.parse(json.dumps({"event": event, **fields}).encode())
         assert line is not None
         self._lines.append(line)
 
-    def advance(self) -> list[JobLine]:
+    def advance(self) -> list[WrittenLine]:
         """Let it work until now; return the lines that it has reported since."""
         now_s = self._now_s()
         elapsed_s, self._last_s = now_s - self._last_s, now_s

@@ -15,7 +15,7 @@ from django.core.cache import cache
 from django.test import Client
 
 from agents.core.attempt_facts import AttemptFacts
-from agents.core.records import JobLine, SupervisorState, encode
+from agents.core.records import SupervisorState, WrittenLine, encode
 from agents.protocol.errors import ProtocolError
 from agents.protocol.messages import AttemptReport, DesiredState, DeviceReport, ServerReport
 from scheduler import notify
@@ -41,7 +41,7 @@ def test_every_line_of_a_job_becomes_a_report_that_is_read_whole(seed: int) -> N
     """What the supervisor keeps of odd lines, the agent and the scheduler read again without leaving anything out."""
     rng, facts, read = Random(seed), AttemptFacts(ATTEMPT), 0
     for number in range(LINES):
-        line = JobLine.parse(odd_line(rng))
+        line = WrittenLine.parse(odd_line(rng))
         if line is None:
             continue
         read += 1

@@ -26,7 +26,7 @@ class PlannedSeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class JobDecision:
     """What a round decides about one job.
 
     Attributes:
@@ -77,7 +77,7 @@ def _joined(jobs: JobTable, one: JobTable, *, at: int | None) -> JobTable:
     return JobTable(**columns, profiles=(*jobs.profiles, *one.profiles))
 
 
-def said_of(snapshot: Snapshot, config: SchedulerConfig, row: int, *, without: Snapshot) -> Said:
+def said_of(snapshot: Snapshot, config: SchedulerConfig, row: int, *, without: Snapshot) -> JobDecision:
     """Return what the next round decides about a job.
 
     Args:
@@ -92,7 +92,7 @@ def said_of(snapshot: Snapshot, config: SchedulerConfig, row: int, *, without: S
     if plan.preemptions and seats:
         leave_anyway = {preemption.job for preemption in plan_round(without, config).preemptions}
     caused = tuple(preemption for preemption in plan.preemptions if seats and preemption.job not in leave_anyway)
-    return Said(
+    return JobDecision(
         seats=seats,
         plan=plan,
         preemptions=caused,
@@ -153,7 +153,7 @@ def first_that_starts(
     options: Sequence[JobTable],
     *,
     goes_on: Callable[[], bool] = lambda: True,
-) -> tuple[int, Said] | None:
+) -> tuple[int, JobDecision] | None:
     """Return the first of several requests with which the next round starts a waiting job.
 
     Args:

@@ -32,7 +32,7 @@ from scheduler.core.round.invariants import check
 from scheduler.core.round.round_state import RoundState, job_demands, round_state
 from scheduler.core.round.seat_jobs import seat_jobs
 from scheduler.core.round.shares.elastic import Shared, with_shares
-from scheduler.core.round.shares.loans import Loans, lend
+from scheduler.core.round.shares.loans import LentSeats, lend
 from scheduler.core.round.user_limits import Beyond, beyond_limits, with_limits_told
 from scheduler.core.round.wait_reasons import explain
 
@@ -145,7 +145,7 @@ def _free_to_move(snapshot: Snapshot, config: SchedulerConfig) -> BoolArray:
 
 
 def _draft(
-    snapshot: Snapshot, state: RoundState, line: Line, selection: Selection, loans: Loans, repacked: BoolArray
+    snapshot: Snapshot, state: RoundState, line: Line, selection: Selection, loans: LentSeats, repacked: BoolArray
 ) -> Draft:
     board = state.board
     runs = board.server[: len(snapshot.jobs)] != NO_ROW

@@ -38,7 +38,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class WaitingJob:
     """A job that waits; ``lacks_room`` if the last round found no room for it where its environment is."""
 
     job_id: str
@@ -117,15 +117,15 @@ def _unwant(needed: set[str | None]) -> set[str]:
     return tell
 
 
-def _waiting() -> dict[str, list[Waiting]]:
+def _waiting() -> dict[str, list[WaitingJob]]:
     """Return the jobs that wait, by their environment, those that were submitted first before others."""
-    found: dict[str, list[Waiting]] = defaultdict(list)
+    found: dict[str, list[WaitingJob]] = defaultdict(list)
     jobs = Job.objects.filter(state=JobState.QUEUED, wanted="run").exclude(environment=None).order_by("number")
     for pk, digest, num_gpus, queue_id, resources, reason, evidence in jobs.values_list(
         "pk", "environment", "num_gpus", "queue", "spec__resources", "wait_reason", "wait_evidence"
     ):
         found[str(digest)].append(
-            Waiting(
+            WaitingJob(
                 job_id=pk,
                 num_gpus=min(num_gpus, int(resources.get("min_gpus") or num_gpus)),
                 max_servers=int(resources.get("max_servers") or 1),
@@ -149,7 +149,12 @@ def _places() -> list[Place]:
 
 @transaction.atomic
 def _want(
-    digest: str, jobs: Sequence[Waiting], places: Sequence[Place], barred: frozenset[tuple[int, int]], *, at: datetime
+    digest: str,
+    jobs: Sequence[WaitingJob],
+    places: Sequence[Place],
+    barred: frozenset[tuple[int, int]],
+    *,
+    at: datetime,
 ) -> set[str]:
     """Ask servers for one environment; return those to tell."""
     rows = {row.server_id: row for row in ServerEnvironment.objects.filter(environment=digest)}
@@ -173,7 +178,7 @@ def _want(
     return tell
 
 
-def _more(job: Waiting, here: Sequence[Place], others: Sequence[Place], *, is_coming: bool) -> list[Place]:
+def _more(job: WaitingJob, here: Sequence[Place], others: Sequence[Place], *, is_coming: bool) -> list[Place]:
     """Return the servers to ask beside those that have the environment, or build it."""
     if job.lacks_room:
         return [] if is_coming else with_room(job, others)
@@ -183,19 +188,19 @@ def _more(job: Waiting, here: Sequence[Place], others: Sequence[Place], *, is_co
     return [place for place in with_room(job, every) or could_hold(job, every) if place in others]
 
 
-def with_room(job: Waiting, places: Sequence[Place]) -> list[Place]:
+def with_room(job: WaitingJob, places: Sequence[Place]) -> list[Place]:
     """Return the servers on which a job could start now, as few as can be; none where they have no room."""
     ranked = sorted(places, key=lambda place: (-place.free_gpus, place.number))
     return _fewest(job, ranked, [place.free_gpus for place in ranked])
 
 
-def could_hold(job: Waiting, places: Sequence[Place]) -> list[Place]:
+def could_hold(job: WaitingJob, places: Sequence[Place]) -> list[Place]:
     """Return the servers that could hold a job when they are empty, as few as can be, those with more free first."""
     ranked = sorted(places, key=lambda place: (-place.num_gpus, -place.free_gpus, place.number))
     return _fewest(job, ranked, [place.num_gpus for place in ranked])
 
 
-def _fewest(job: Waiting, ranked: Sequence[Place], gpus: Sequence[int]) -> list[Place]:
+def _fewest(job: WaitingJob, ranked: Sequence[Place], gpus: Sequence[int]) -> list[Place]:
     most = min(job.max_servers, len(ranked))
     enough = next((count for count in range(1, most + 1) if sum(gpus[:count]) >= job.num_gpus), 0)
     return list(ranked[:enough])

@@ -16,7 +16,7 @@ from scheduler.core.operations.place_in_line import line_of
 from scheduler.core.operations.reasons import sentence
 from scheduler.core.operations.start_calibration import bound_s
 from scheduler.core.operations.time_left import moment_after
-from scheduler.core.round.hypothetical import PlannedSeat, Said, could_run, most_gpus, said_of, with_job
+from scheduler.core.round.hypothetical import JobDecision, PlannedSeat, could_run, most_gpus, said_of, with_job
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Server
 from scheduler.selectors.cluster.drained import drained_evidence, drained_now
@@ -44,7 +44,7 @@ _ESTIMATE: SimulatedStart = {
 }
 
 
-Waits = tuple[tuple[int, ...], Evidence]  # numbers of the jobs that have to end first, and what is told of them
+MustEnd = tuple[tuple[int, ...], Evidence]  # numbers of the jobs that have to end first, and what is told of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class _Asked:
     checked: CheckedSpec
     profile_pk: int | None
     names: Names
-    waits: Waits | None
+    waits: MustEnd | None
 
     @property
     def row(self) -> int:
@@ -181,7 +181,7 @@ def _never(asked: _Asked, alone: Snapshot, too_large: Sequence[FieldError]) -> J
     return {**_blank(asked), "feasible": False, "starts": "never", "sentence": text, "largest_gpus": largest or None}
 
 
-def _starts(asked: _Asked, said: Said) -> JobPreview:
+def _starts(asked: _Asked, said: JobDecision) -> JobPreview:
     now = iso(asked.present.at)
     placement = [_placed(asked.present, seat) for seat in said.seats]
     preempts = [_preempted(asked, preemption) for preemption in said.preemptions]

@@ -15,7 +15,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.model.tables import JobTable
 from scheduler.core.operations.time_left import moment_after
-from scheduler.core.round.hypothetical import Said, first_that_starts, with_job_as
+from scheduler.core.round.hypothetical import JobDecision, first_that_starts, with_job_as
 from scheduler.core.spec.spec import JobSpec
 from scheduler.core.spec.units import duration_words
 from scheduler.models import Job
@@ -97,7 +97,7 @@ def _found(question: Question) -> list[UnblockRow]:
     return found[:MOST_SHOWN]
 
 
-def _starting(question: Question, option: Option, said: Said) -> UnblockRow:
+def _starting(question: Question, option: Option, said: JobDecision) -> UnblockRow:
     access = access_of(question.user)
     pks = question.present.live.job_pks
     preempts: list[PreemptedJob] = [

@@ -4,7 +4,7 @@ import signal
 from dataclasses import dataclass, field
 
 from agents.core.ending import Exit
-from agents.core.records import JobLine
+from agents.core.records import WrittenLine
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,15 +48,15 @@ class Job:
         if request == "stop" and self.uses_runtime and self.stops_at_s is None:
             self.stops_at_s = self.ran_s + self.checkpoint_s
 
-    def step(self, seconds: float) -> list[JobLine]:
+    def step(self, seconds: float) -> list[WrittenLine]:
         """Run on; return what it reports."""
         if self.is_stopped or self.exit is not None:
             return []
-        lines = [JobLine(event="started", step=0)] if self.uses_runtime and self.ran_s == 0 else []
+        lines = [WrittenLine(event="started", step=0)] if self.uses_runtime and self.ran_s == 0 else []
         self.ran_s += seconds
         if self.stops_at_s is not None and self.ran_s >= self.stops_at_s:
             self.exit = Exit(code=75, signal=None)
-            return [*lines, JobLine(event="stopped", step=1)]
+            return [*lines, WrittenLine(event="stopped", step=1)]
         if self.ran_s >= self.run_s:
             self.exit = Exit(code=self.exit_code, signal=None)
         return lines

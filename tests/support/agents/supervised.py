@@ -5,7 +5,7 @@ from typing import Any
 
 from agents.core import supervision_events as ev
 from agents.core.ending import Exit
-from agents.core.records import Control, JobLine, Launch
+from agents.core.records import Control, Launch, WrittenLine
 from agents.core.supervision import Supervision
 from agents.protocol.messages import AttemptReport, Wanted
 from agents.protocol.ports import ProcessIdentity
@@ -45,7 +45,7 @@ class Attempt:
 
     def with_runtime(self) -> "Attempt":
         """Let the job report that it uses the runtime."""
-        self.handle(ev.JobReported(line=JobLine(event="started", step=7, total_steps=100)))
+        self.handle(ev.JobReported(line=WrittenLine(event="started", step=7, total_steps=100)))
         return self
 
     def handle(self, event: ev.Event) -> None:
@@ -106,4 +106,4 @@ def measured(**changes: Any) -> ev.UsageSampled:  # fields of UsageSampled
 
 def progress(step: int) -> ev.JobReported:
     """Return a report of progress."""
-    return ev.JobReported(line=JobLine(event="progress", step=step, total_steps=100))
+    return ev.JobReported(line=WrittenLine(event="progress", step=step, total_steps=100))

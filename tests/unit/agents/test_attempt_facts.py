@@ -7,7 +7,7 @@ import pytest
 
 from agents.core import supervision_events as ev
 from agents.core.ending import Exit
-from agents.core.records import JobLine
+from agents.core.records import WrittenLine
 from agents.protocol.messages import Wanted
 from tests.support.agents.supervised import Attempt, measured, progress
 
@@ -96,7 +96,7 @@ def test_end_is_called_by_its_cause(
         attempt.want(wish)
     attempt.run(waits_s)
     for event in lines:
-        attempt.handle(ev.JobReported(line=JobLine(event=event, step=9)))
+        attempt.handle(ev.JobReported(line=WrittenLine(event=event, step=9)))
 
     assert attempt.exit(code=code, number=number).end_cause == cause
 
@@ -122,9 +122,9 @@ def test_kernel_out_of_memory_explains_a_kill() -> None:
 def test_progress_and_checkpoints_are_reported() -> None:
     """The newest of each; the first step stays."""
     attempt = Attempt().started().with_runtime()
-    attempt.handle(ev.JobReported(line=JobLine(event="progress", step=8, loss=0.5, steps_per_s=2.0)))
-    attempt.handle(ev.JobReported(line=JobLine(event="checkpoint", step=8, name="step-8.pt")))
-    attempt.handle(ev.JobReported(line=JobLine(event="progress", step=9, total_steps=100, cached_frac=0.25)))
+    attempt.handle(ev.JobReported(line=WrittenLine(event="progress", step=8, loss=0.5, steps_per_s=2.0)))
+    attempt.handle(ev.JobReported(line=WrittenLine(event="checkpoint", step=8, name="step-8.pt")))
+    attempt.handle(ev.JobReported(line=WrittenLine(event="progress", step=9, total_steps=100, cached_frac=0.25)))
     report = attempt.report
 
     assert report.cached_frac == 0.25
@@ -137,7 +137,7 @@ def test_machine_that_goes_down_preempts() -> None:
     """TERM to the supervisor itself is a preemption, so the job goes on elsewhere."""
     attempt = Attempt().started().with_runtime()
     attempt.handle(ev.EndAsked())
-    attempt.handle(ev.JobReported(line=JobLine(event="stopped", step=9)))
+    attempt.handle(ev.JobReported(line=WrittenLine(event="stopped", step=9)))
     report = attempt.exit(code=75)
 
     assert attempt.requests() == [(0, "stop")]
@@ -173,7 +173,7 @@ def test_job_that_is_kept_from_going_on_is_not_stalled() -> None:
     frozen.run(15)
     done = Attempt(stall_s=20.0).started()
     done.handle(progress(1))
-    done.handle(ev.JobReported(line=JobLine(event="completed", step=100)))
+    done.handle(ev.JobReported(line=WrittenLine(event="completed", step=100)))
     done.run(60)
 
     assert frozen.report.phase == "running"

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from agents.core import supervision_events as ev
-from agents.core.records import JobLine
+from agents.core.records import WrittenLine
 from tests.support.agents.supervised import Attempt
 
 STILL = (signal.SIGSTOP, signal.SIGCONT)
@@ -14,7 +14,7 @@ STILL = (signal.SIGSTOP, signal.SIGCONT)
 def answer(attempt: Attempt, *, request: int | None = None) -> None:
     """Let the job say that it is off its devices; by default in answer to the newest request."""
     newest = [command.number for _, command in attempt.asked if isinstance(command, ev.WriteRequest)][-1]
-    line = JobLine(event="parked", step=8, request=newest if request is None else request)
+    line = WrittenLine(event="parked", step=8, request=newest if request is None else request)
     attempt.handle(ev.JobReported(line=line))
 
 
@@ -82,7 +82,7 @@ def test_parked_job_is_asked_to_stop_and_checkpoints() -> None:
     attempt.want("park")
     answer(attempt)
     attempt.want("preempt")
-    attempt.handle(ev.JobReported(line=JobLine(event="stopped", step=8)))
+    attempt.handle(ev.JobReported(line=WrittenLine(event="stopped", step=8)))
     report = attempt.exit(code=75)
 
     assert attempt.requests()[-1][1] == "stop"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.core.records import JobLine, SupervisorState, encode
+from agents.core.records import SupervisorState, WrittenLine, encode
 from agents.protocol.messages import AttemptReport
 from agents.protocol.ports import ProcessIdentity
 from tests.support.agents.server import attempt_id
@@ -27,15 +27,15 @@ from tests.support.agents.server import attempt_id
 )
 def test_strange_line_of_a_job_is_no_report(line: bytes) -> None:
     """A job may write anything."""
-    assert JobLine.parse(line) is None
+    assert WrittenLine.parse(line) is None
 
 
 @pytest.mark.parametrize("loss", [b"NaN", b"Infinity", b"-Infinity", b"1e30", b'"low"', b"1" + b"0" * 400])
 def test_loss_that_is_no_number_leaves_the_step(loss: bytes) -> None:
     """A diverged job still makes progress, and can be seen to."""
-    line = JobLine.parse(b'{"event":"progress","step":5,"loss":' + loss + b"}")
+    line = WrittenLine.parse(b'{"event":"progress","step":5,"loss":' + loss + b"}")
 
-    assert line == JobLine(event="progress", step=5)
+    assert line == WrittenLine(event="progress", step=5)
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_loss_that_is_no_number_leaves_the_step(loss: bytes) -> None:
 )
 def test_share_of_a_dataset_is_one_or_nothing(told: bytes, taken: float | None) -> None:
     """What is no share leaves the step."""
-    line = JobLine.parse(b'{"event":"progress","step":5,"cached_frac":' + told + b"}")
+    line = WrittenLine.parse(b'{"event":"progress","step":5,"cached_frac":' + told + b"}")
 
-    assert line == JobLine(event="progress", step=5, cached_frac=taken)
+    assert line == WrittenLine(event="progress", step=5, cached_frac=taken)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}", b"[]", b"\x00", b'{"report":{}}', b"[" * 50_000])

@@ -7,7 +7,7 @@ import pytest
 
 from agents.core import supervision_events as ev
 from agents.core.ending import Exit
-from agents.core.records import JobLine
+from agents.core.records import WrittenLine
 from agents.protocol.errors import Malformed
 from agents.protocol.fields import plain
 from agents.protocol.messages import STOP_SIGNALS, AttemptWanted, Wanted
@@ -103,7 +103,7 @@ def test_job_that_said_it_stopped_leaves_its_children_ten_seconds() -> None:
     """It has saved: what it left behind does not hold the devices for two graces."""
     attempt = Attempt().started().with_runtime()
     attempt.want("preempt", grace_s=300.0)
-    attempt.handle(ev.JobReported(line=JobLine(event="stopped", step=8)))
+    attempt.handle(ev.JobReported(line=WrittenLine(event="stopped", step=8)))
     leaves(attempt, code=75)
     attempt.run(20)
 
@@ -203,7 +203,7 @@ def test_job_that_says_it_is_done_after_the_warning_is_complete() -> None:
     """Its last step came in time."""
     attempt = Attempt(max_duration_s=60.0, warn_before_s=20.0).started().with_runtime()
     attempt.run(45)
-    attempt.handle(ev.JobReported(line=JobLine(event="completed", step=100)))
+    attempt.handle(ev.JobReported(line=WrittenLine(event="completed", step=100)))
 
     assert attempt.exit(code=0).end_cause == "completed"
 

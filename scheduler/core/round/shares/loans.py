@@ -18,7 +18,7 @@ from scheduler.core.round.shares.elastic import Shared, reseat_on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loans:
+class LentSeats:
     """Jobs that got seats without a share, rows of the JobTable.
 
     Attributes:
@@ -30,7 +30,7 @@ class Loans:
     elsewhere: frozenset[int] = frozenset()
 
 
-def lend(shared: Shared, config: SchedulerConfig, tree: QueueTree, board: Board, claiming: BoolArray) -> Loans:
+def lend(shared: Shared, config: SchedulerConfig, tree: QueueTree, board: Board, claiming: BoolArray) -> LentSeats:
     """Seat jobs without a share on what is free on the board, then on what jobs outside it leave, and return them.
 
     Args:
@@ -42,7 +42,7 @@ def lend(shared: Shared, config: SchedulerConfig, tree: QueueTree, board: Board,
     """
     snapshot = shared.snapshot
     if not shared.unshared.any():
-        return Loans()
+        return LentSeats()
     rows = shared.order[shared.unshared[shared.order]].tolist()
     may = _within_limits(snapshot, tree, board, claiming)
     reseat = reseat_on(board, snapshot, config)
@@ -55,7 +55,7 @@ def lend(shared: Shared, config: SchedulerConfig, tree: QueueTree, board: Board,
             if reseat.is_free(row, seats):  # no borrower took its place
                 board.sit(row, seats)
     stays = frozenset(row for row in lent if is_inside(board.seats[row], shared.home.get(row, ())))
-    return Loans(at_home=stays, elsewhere=frozenset(lent) - stays)
+    return LentSeats(at_home=stays, elsewhere=frozenset(lent) - stays)
 
 
 def _within_limits(snapshot: Snapshot, tree: QueueTree, board: Board, claiming: BoolArray) -> Callable[[int], bool]:
