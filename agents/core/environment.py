@@ -31,7 +31,7 @@ def venv_path(state_dir: str, digest: str, tag: str) -> str:
 
 
 def _may_set(name: str) -> bool:
-    """Return whether a variable of the order reaches the process: no spec names those of an array, orders alone do."""
+    """Return whether a variable of the order reaches the process; those of an array come from orders, not specs."""
     if name.startswith("CLUSTERWEB_ARRAY"):
         return True
     return not (name.startswith(("CLUSTERWEB_", "LD_")) or name in ("PATH", "PYTHONPATH", "CUDA_VISIBLE_DEVICES"))

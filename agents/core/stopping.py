@@ -88,7 +88,7 @@ class Leftovers:
 
     @staticmethod
     def of(stop: Stop | None, *, now_s: float, grace_s: float, is_answered: bool, may_run: bool) -> "Leftovers":
-        """Return what they get.
+        """Return when the processes left by a command are killed.
 
         Args:
             stop: The end that has begun, if any.

@@ -62,7 +62,7 @@ class Kept:
 
 
 class EnvironmentStore:
-    """The environments of one server; ``tag`` is what those of today are made with."""
+    """The environments of one server; ``tag`` names the settings with which they are made now."""
 
     def __init__(self, root: Path, *, tag: str) -> None:
         self._root = root
@@ -73,7 +73,7 @@ class EnvironmentStore:
         return self._root / name
 
     def name_of(self, digest: str) -> str:
-        """Return the folder's name that an environment has with the settings of today."""
+        """Return the name of an environment's folder with the present settings."""
         return environment_name(digest, self.tag)
 
     def cache_path(self, queue_id: int) -> Path:
@@ -130,7 +130,7 @@ class EnvironmentStore:
         return found
 
     def remove_dropped(self, *, budget_s: float) -> None:
-        """Remove files for about so long; the rest is found again."""
+        """Remove dropped environments for about ``budget_s``; the next call goes on with the rest."""
         end_s = time.monotonic() + budget_s
         with contextlib.suppress(OSError), _opened(self._root) as fd:
             for name in os.listdir(fd):

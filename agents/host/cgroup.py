@@ -62,7 +62,7 @@ def own_group(group: str, mounts: str) -> tuple[str, str]:
 
 
 def _is_delegated(root: str, *, is_top: bool) -> bool:
-    """Return whether a group is the caller's: all that is to be seen from here, told so by systemd, or by its owner."""
+    """Return whether a group is the caller's: it is the top one in sight, systemd marked it, or the caller owns it."""
     if is_top:
         return os.access(root, os.W_OK)
     told = any(name in _DELEGATED for name in os.listxattr(root))

@@ -116,7 +116,7 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def _for_all(path: str) -> list[str]:
-    """Return what every user may read: the folder itself if that is all of it, else the parts of it that are."""
+    """Return what every user may read: the folder itself if all of it is readable, else its readable parts."""
     parts, is_whole = [], True
     for entry in _entries(path):
         if entry.is_symlink():

@@ -62,7 +62,7 @@ def relative_error(visits: Visits, *, frac: float) -> float | None:
 
 
 def _slower_each_s(visits: Visits) -> float:
-    """Return by what share steps of all counts become longer each second: the median over pairs of visits to one count.
+    """Return the share by which steps become longer each second: the median over pairs of visits to the same count.
 
     Source: Theil, "A rank-invariant method of linear and polynomial regression analysis", 1950.
     """

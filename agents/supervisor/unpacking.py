@@ -26,7 +26,7 @@ LOCK = "unpacking.lock"  # beside the directory of the job
 
 
 class Unpacking:
-    """One such process.
+    """The process that lays out the folder of one job.
 
     Attributes:
         pid: Of the process; the supervisor reaps it.

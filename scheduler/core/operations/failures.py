@@ -193,7 +193,7 @@ def _same(one: FailedAttempt, other: FailedAttempt) -> bool:
 
 
 def backoff_s(earlier: int, *, first_s: float, most_s: float) -> float:
-    """Return the pause after a failure that had so many before it: ``first_s``, doubled for each, up to ``most_s``."""
+    """Return the pause after a failure: ``first_s``, doubled for each ``earlier`` failure, up to ``most_s``."""
     return float(min(most_s, first_s * 2 ** min(earlier, 10)))
 
 

@@ -37,7 +37,7 @@ def gpu_seconds(holdings: Holdings, *, since_s: float, until_s: float) -> FloatA
 def held_over_time(
     holdings: Holdings, *, accounts: int, since_s: float, until_s: float, also_at_s: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return when what accounts hold may change, and what they hold from then on.
+    """Return the moments at which an account may come to hold more or fewer GPUs, and what each holds from then on.
 
     Args:
         holdings: What was held.

@@ -300,7 +300,9 @@ class Seated(Mapping[int, Seats]):
 
 
 class _Usable:
-    """How many free GPUs have so many cores and bytes beside them, by server and in all, after ``seen`` changes."""
+    """Number of free GPUs beside which one kind of job finds its cores and bytes: by server (``fitting``), in all
+    (``total``), as of change number ``seen``.
+    """
 
     __slots__ = ("fitting", "seen", "total")
 

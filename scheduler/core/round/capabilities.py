@@ -116,7 +116,7 @@ class ReadsPriority(Protocol):
 
     @property
     def reads_priority(self) -> bool:
-        """Return whether it does with the present options."""
+        """Return whether the order depends on priorities with the present options."""
 
 
 @runtime_checkable
@@ -149,7 +149,7 @@ class MayRepack(Protocol):
 
     @property
     def repack(self) -> bool:
-        """Return whether it does; then running jobs that may be stopped are among the movable jobs of the draft."""
+        """Return whether all jobs are placed anew; running jobs that may be stopped are then movable in the draft."""
 
 
 def repacks(mechanism: Mechanism) -> bool:

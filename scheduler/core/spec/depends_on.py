@@ -15,7 +15,7 @@ EXAMPLE = "[J-12: completed]"
 
 
 class Until(StrEnum):
-    """How the other has to end. Of an array: once all its jobs have ended."""
+    """How the job or array that is waited for has to end; an array has ended once all its jobs have."""
 
     COMPLETED = "completed"  # all of it completed
     FAILED = "failed"  # it, or one of its jobs, failed or was cancelled
@@ -30,7 +30,7 @@ class Verdict(StrEnum):
 
     MET = "met"
     OPEN = "open"
-    NEVER = "never"  # the other has ended otherwise
+    NEVER = "never"  # what it waits for has ended otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Dependency:
 
     @property
     def subject(self) -> str:
-        """Return the name of the other."""
+        """Return the name of the job or array that is waited for."""
         return f"{'A' if self.is_array else 'J'}-{self.number}"
 
     def verdict(self, states: Collection[JobState]) -> Verdict:

@@ -47,7 +47,7 @@ class Git:
 
     @property
     def source(self) -> str:
-        """Return a hash of what it is, the key aside."""
+        """Return a hash of address, commit and folder, which is the same for whatever key they are read with."""
         return hashlib.sha256(json.dumps([self.url, self.commit, self.subdir]).encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:

@@ -147,7 +147,7 @@ def _claim(taken: Taken, *, is_present_epoch: bool, at: datetime) -> bool:
 
 
 def _attempts_apply(server: Server, taken: Taken, applied: AppliedReport, *, at: datetime, is_one_by_one: bool) -> None:
-    """Apply what a report says of attempts; ``is_one_by_one``: what cannot be used of one costs the others nothing."""
+    """Apply what a report says of attempts; ``is_one_by_one``: an unusable part of one does not spoil the others."""
     leases = {lease.attempt_id: lease for lease in leases_on([server.pk])}
     applied.job_of = {attempt_id: lease.attempt.job_id for attempt_id, lease in leases.items()}
     members = _members(server)
@@ -177,7 +177,7 @@ def _attempts_apply(server: Server, taken: Taken, applied: AppliedReport, *, at:
 
 
 def leases_on(server_ids: Iterable[str]) -> QuerySet[Lease]:
-    """Return the open leases of attempts that are no gang, with what a report goes by of attempt and job."""
+    """Return the open leases of attempts that are no gang, with the columns of attempt and job that reports need."""
     found = Lease.objects.filter(server__in=server_ids, closed_at=None, attempt__gang=None)
     return found.select_related("attempt__job").only(*_LOOKED_AT)
 
@@ -197,7 +197,7 @@ def said_apply(
 
 
 def _usable_apply(server: Server, said: AttemptReport, applied: AppliedReport, *, at: datetime) -> None:
-    """Apply one attempt by itself; where that fails, what the agent itself knows of it, else nothing."""
+    """Apply all that is said of one attempt; if that fails, only what its agent knows; if that fails too, nothing."""
     for words in (said, said.bare()):
         part = AppliedReport(unusable=applied.unusable)
         try:

@@ -178,7 +178,7 @@ def _member_goes_on(
 
 
 def _is_plain(server: Server, taken: Taken, found: _Rows) -> bool:
-    """Return whether a report is the next one of its server, which offers what it did, of attempts that go on there."""
+    """Return whether a report is the next of its server, offers what that did before, and is of attempts that go on."""
     stamp, report = taken.stamp, taken.report
     leases, members = found.leases[server.pk], found.members[server.pk]
     named = {said.attempt_id for said in report.attempts}

@@ -84,7 +84,7 @@ def size_of(server: Server) -> Size:
 
 
 def is_trusted(server: Server, report: ServerReport) -> bool:
-    """Return whether a server's size is believed: what it said first, or an admin confirmed, and twice as much."""
+    """Return whether a server's size is believed: at most twice what it reported first or an admin confirmed."""
     said, trusted = size_said(report), server.trusted_size
     return (
         bool(trusted)

@@ -88,7 +88,7 @@ class _Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Allowed:
-    """CPU times of this thread: no pair is begun after the first once there are enough, after the other in no case."""
+    """CPU times of this thread: after ``enough_s`` no pair begins if there are enough, after ``most_s`` none at all."""
 
     enough_s: float
     most_s: float

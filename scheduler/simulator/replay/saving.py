@@ -54,7 +54,7 @@ class States:
 
 
 def setting_of(replay: Replay, columns: Columns) -> Setting:
-    """Return digests of all that decides what happens: a state is good for a replay with the same ones."""
+    """Return digests of all that decides a replay; a saved state fits replays with the same digests."""
     failures = [(row, failure) for row, job in enumerate(replay.jobs) for failure in job.failures]
     held = [
         (row, job.number, job.after, job.array, job.array_most)

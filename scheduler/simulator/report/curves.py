@@ -208,7 +208,7 @@ def _lanes(free: list[float], job: int, server: int, num_gpus: int, begin_s: flo
 
 
 def _together(lanes: list[int], wanted: int) -> list[int]:
-    """Return ``wanted`` of the lanes, neighbours where there are so many side by side."""
+    """Return the first ``wanted`` lanes that are neighbours; if no such run of lanes is there, the first ``wanted``."""
     for start in range(len(lanes) - wanted + 1):
         if lanes[start + wanted - 1] - lanes[start] == wanted - 1:
             return lanes[start : start + wanted]

@@ -28,7 +28,7 @@ class Lives:
 
 
 def figures_of_lives(lives: Lives, *, cluster_gpus: int) -> dict[str, float]:
-    """Return the figures by their names in a ``Summary``; a job that goes on counts with what it has behind it."""
+    """Return the figures by their names in a ``Summary``; a job that still runs counts with its life so far."""
     spent_s = lives.end_s - lives.begin_s
     makespan_s = float(lives.end_s.max() - lives.begin_s.min())
     held_gpu_s = math.fsum((lives.num_gpus * lives.run_s).tolist())

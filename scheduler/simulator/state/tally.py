@@ -96,7 +96,7 @@ class Tally:
             self._note(at_s)
 
     def shares(self, row: int, seats: Grant, at_s: float, *, is_guest: bool) -> None:
-        """Note that the GPUs of a job that sits are those of another, or its own from now on."""
+        """Note that a seated job is from now on a guest on the GPUs of another job, or has GPUs of its own."""
         if self.wants_series and is_guest != (row in self._guests):
             self._guests ^= {row}
             self._move(row, seats, -1 if is_guest else 1)

@@ -224,7 +224,7 @@ def _tuples(value: Any) -> Any:  # JSON lists, nested
 
 
 def _on(held: Placements, num_servers: int) -> Placements:
-    """Return what is held by gangs none of which stood on a lost server."""
+    """Return the placements of gangs of which no part stood on a lost server."""
     torn = set(held.job[held.server >= num_servers].tolist())
     kept = np.array([row not in torn for row in held.job.tolist()], dtype=np.bool_)
     return held.at(kept)

@@ -95,7 +95,7 @@ def has_srun(text: str) -> bool:
 
 
 def script_told(made: Translation, text: str, *, per: LaunchPer, names: Mapping[str, str]) -> str:
-    """Return the script with what starts ranks in our words; list what of it means something else, or nothing, here.
+    """Return the script with the lines that start ranks rewritten; list what means something else, or nothing, here.
 
     Args:
         made: Gets the list.

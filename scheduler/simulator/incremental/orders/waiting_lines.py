@@ -132,7 +132,7 @@ class KeptLines:
         return len(self._keys)
 
     def looked(self, world: World) -> tuple[IntArray, list[int], IntArray | None]:
-        """Return the jobs to look at, and what they leave out.
+        """Return the jobs that a round looks at, and what stands behind them in their lines.
 
         Returns:
             Running jobs and the first waiting ones of each line, ascending; of each line of which not all are among

@@ -131,7 +131,7 @@ class LinesWalk:
                     heappush(heap, (place_in(at_line, line[at]), at_line))
 
     def _hopeful_sizes(self, claims: list[tuple[Place, int]]) -> set[int]:
-        """Return for how many GPUs the first claim finds as many open; the others do not before a job leaves."""
+        """Return the sizes whose first claim finds enough open GPUs; other sizes find none before a job leaves."""
         num_gpus, before = self._board.num_gpus, self._seating.before
         first: dict[int, Place] = {}
         for place, _ in claims:
