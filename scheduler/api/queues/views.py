@@ -43,7 +43,7 @@ RESERVED = frozenset(
 class QueueBody(Body):
     """A new queue."""
 
-    name = serializers.CharField(max_length=120, help_text="Full name; below a parent it begins with the parent's.")
+    name = serializers.CharField(max_length=120, help_text="Full name, unique; need not begin with the parent's.")
     parent = serializers.CharField(  # type: ignore[assignment]  # a field; the class takes it from the attribute
         max_length=120, allow_null=True, default=None, help_text="Name of the queue above; null for a queue at the top."
     )

@@ -194,7 +194,7 @@ def queue_counts(queue_ids: Iterable[int]) -> list[FrameData]:
         return []
     queues = {queue.pk: queue for queue in Queue.objects.all()}
     totals = queue_values()
-    for pk in sorted(queues, key=lambda key: queues[key].name.count("/"), reverse=True):
+    for pk in _deepest_first({pk: queue.parent_id for pk, queue in queues.items()}):
         parent = queues[pk].parent_id
         if parent is None:
             continue
@@ -204,3 +204,14 @@ def queue_counts(queue_ids: Iterable[int]) -> list[FrameData]:
         totals[parent]["waiting_jobs"] += totals[pk]["waiting_jobs"]
         totals[parent]["running_jobs"] += totals[pk]["running_jobs"]
     return [{"id": pk, "name": queues[pk].name, **totals[pk]} for pk in sorted(wanted) if pk in queues]
+
+
+def _deepest_first(parents: Mapping[int, int | None]) -> list[int]:
+    """Return the queues so that each stands before its parent; names need not say how deep a queue is."""
+    depths: dict[int, int] = {}
+    for pk in parents:
+        above, depth = parents[pk], 0
+        while above is not None:
+            above, depth = parents[above], depth + 1
+        depths[pk] = depth
+    return sorted(parents, key=lambda pk: (-depths[pk], pk))

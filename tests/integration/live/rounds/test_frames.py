@@ -15,7 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 from scheduler.broker import ChannelFrames, frame_message
 from scheduler.core.model.lifecycle import JobState
 from scheduler.live.reports import rollup
-from scheduler.live.reports.frames import EVERY_S, MEASURED_S, ROWS_MOST
+from scheduler.live.reports.frames import EVERY_S, MEASURED_S, ROWS_MOST, queue_counts
 from scheduler.live.reports.rollup import samples_roll_up
 from scheduler.models import Sample
 from tests.support.live.ports import START, SentFrame
@@ -316,3 +316,19 @@ def test_roll_up_takes_some_series_at_a_time(db: None, monkeypatch: pytest.Monke
     assert Sample.objects.filter(resolution_s=1).count() == 0
     assert {sample.values["cpu_frac"] for sample in Sample.objects.all()} == {0.45}
     assert Sample.objects.count() == 8
+
+
+@pytest.mark.django_db
+def test_counts_of_a_queue_go_up_to_the_root_whatever_the_names_are() -> None:
+    """Three levels whose names have no slash: each has the jobs of those below it, as the pages have."""
+    lab = factories.queue_make("lab")
+    nlp = factories.queue_make("nlp", parent=lab)
+    speech = factories.queue_make("speech", parent=nlp)
+    factories.job_make(speech, state=JobState.QUEUED)
+    factories.job_make(nlp, state=JobState.RUNNING, num_gpus=2)
+
+    counts = {
+        row["name"]: (row["waiting_jobs"], row["running_jobs"], row["held_gpus"]) for row in queue_counts([speech.pk])
+    }
+
+    assert counts == {"lab": (1, 1, 2), "nlp": (1, 1, 2), "speech": (1, 0, 0)}
