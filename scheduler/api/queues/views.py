@@ -35,9 +35,6 @@ from scheduler.services.queues.user_limits import queue_limit_users
 from scheduler.whatif.quota_forecast import quota_forecast
 
 MOST_GPUS = 10_000_000
-RESERVED = frozenset(
-    {"members", "forecast", "limits", "usage", "loans", "idle", "isolation", "secrets", "files", "budget"}
-)
 
 
 class QueueBody(Body):
@@ -55,15 +52,6 @@ class QueueBody(Body):
         min_value=0.01, max_value=1e6, default=1.0, help_text="Share of idle quota, relative to its siblings."
     )
     may_borrow = serializers.BooleanField(default=True, help_text="Whether it may use idle quota of others.")
-
-    def validate_name(self, value: str) -> str:
-        """Keep the word that follows a queue's name in our own paths out of the names."""
-        taken = sorted(RESERVED & set(value.split("/")[1:]))
-        if taken:
-            raise serializers.ValidationError(
-                f"{taken[0]} cannot be a part of the name below the first.", code="reserved"
-            )
-        return value
 
 
 class QuotaFields(Body):

@@ -15,6 +15,22 @@ from scheduler.services.queues.quotas import check_quota, check_sum, quota_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 NAME_CHARS = 120
+# Last words of REST paths below a queue: a name with one of them below its first part would have no path of its own.
+RESERVED = frozenset(
+    {
+        "members",
+        "forecast",
+        "limits",
+        "usage",
+        "loans",
+        "preemptions",
+        "idle",
+        "isolation",
+        "secrets",
+        "files",
+        "budget",
+    }
+)
 COLOR_SLOTS = range(1, 9)
 
 
@@ -39,6 +55,7 @@ def queue_create(
     problems = Problems()
     right = "letters, digits, '.', '_', '-' and single '/'"
     problems.name("name", name, pattern=NAME, most=NAME_CHARS, right=right)
+    _check_words(problems, name)
     check_quota(problems, quota_gpus=quota_gpus, max_gpus=max_gpus, weight=weight)
     problems.refuse()
     cluster_row()
@@ -65,6 +82,16 @@ def queue_create(
         problems.add("name", "taken", f"There is a queue {name} already.")
         problems.refuse()
     return queue
+
+
+def _check_words(problems: Problems, name: str) -> None:
+    """Add a problem for a name that REST could not reach, with one that it could."""
+    first, *rest = name.split("/")
+    taken = [part for part in rest if part in RESERVED]
+    if taken:
+        free = first + "".join(f"-{part}" if part in RESERVED else f"/{part}" for part in rest)
+        detail = f'"{taken[0]}" cannot follow a "/" in the name of a queue: REST uses the word. Choose another, such as'
+        problems.add("name", "reserved", f"{detail} {free}.")
 
 
 def _check_parent(problems: Problems, parent: Queue) -> None:

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.urls import get_resolver
 
 from scheduler.core.model.errors import Conflict, NotAllowed, NotFound, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Event, Membership, Queue
 from scheduler.models.queue import Role
 from scheduler.services.permission import OPERATOR
-from scheduler.services.queues.create import queue_create
+from scheduler.services.queues.create import RESERVED, queue_create
 from scheduler.services.queues.members import membership_remove, membership_set
 from scheduler.services.queues.quotas import Move, queue_change_quota
 from tests.support.rows.factories import AT, job_make, member_make, queue_make, user_make
@@ -73,6 +74,28 @@ def test_colours_are_shared_only_when_all_are_taken(admin: User) -> None:
 def test_bad_name_of_a_queue_is_refused(admin: User, name: str) -> None:
     """Names go into specs, URLs and pages."""
     assert refused(queue_create, actor=admin, name=name, parent=None, quota_gpus=1, at=AT)[0][0] == "/name"
+
+
+def test_words_of_rest_are_refused_in_names(admin: User) -> None:
+    """Each word that follows a queue in a path, by the page and commands too; the message has a name that would do."""
+    routes = [route for route in rest_routes(get_resolver().url_patterns) if "queues/<path:name>/" in route]
+    words = {route.split("queues/<path:name>/")[1].split("/")[0] for route in routes}
+    told = refused(queue_create, actor=admin, name="vision/preemptions", parent=None, quota_gpus=1, at=AT)
+
+    assert len(words) > 10
+    assert words == RESERVED
+    assert [pointer for pointer, _ in told] == ["/name"]
+    assert told[0][1].endswith("Choose another, such as vision-preemptions.")
+    assert queue_create(actor=admin, name="preemptions/vision-usage", parent=None, quota_gpus=1, at=AT).pk
+
+
+def rest_routes(patterns: list[Any], before: str = "") -> list[str]:
+    """Return all routes below the patterns."""
+    found: list[str] = []
+    for one in patterns:
+        route = before + str(one.pattern)
+        found += rest_routes(one.url_patterns, route) if hasattr(one, "url_patterns") else [route]
+    return found
 
 
 def test_taken_name_is_refused(admin: User, root: Queue) -> None:
