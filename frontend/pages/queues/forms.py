@@ -14,6 +14,7 @@ from scheduler.services.inputs import REASON_CHARS
 from scheduler.services.queues.directories import KEEP_DAYS, Unconfirmed
 from scheduler.services.queues.idle import AFTER_S
 from scheduler.services.queues.isolation import DEMANDS
+from scheduler.services.queues.quotas import WEIGHTS
 
 
 class ReasonedForm(forms.Form):
@@ -48,7 +49,7 @@ class QuotaForm(ReasonedForm):
     max_gpus = forms.IntegerField(
         min_value=0, required=False, label="At most", help_text="Borrowing included. Empty: no limit."
     )
-    weight = forms.FloatField(min_value=0.01, help_text="Larger gets more of what belongs to no quota.")
+    weight = forms.FloatField(min_value=WEIGHTS[0], help_text="Larger gets more of what belongs to no quota.")
     may_borrow = forms.BooleanField(required=False, label="May borrow what others do not use")
     field_order = ("quota_gpus", "max_gpus", "weight", "may_borrow", "reason")
 

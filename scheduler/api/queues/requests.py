@@ -15,7 +15,7 @@ from scheduler.api.http.pagination import whole_list
 from scheduler.api.http.parameters import choice, text
 from scheduler.api.http.permissions import READ, WRITE_JOBS, WRITE_QUEUES
 from scheduler.api.http.view import ApiView, with_text_id
-from scheduler.api.queues.views import MOST_GPUS, moves_of
+from scheduler.api.queues.views import moves_of
 from scheduler.models import QuotaRequest
 from scheduler.models.queue import RequestState
 from scheduler.ports import live_ports
@@ -23,7 +23,7 @@ from scheduler.selectors.queues.requests import QuotaRequestRow, quota_requests,
 from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import access_of, require_queue
 from scheduler.services.inputs import REASON_CHARS
-from scheduler.services.queues.quotas import QUOTA_FIELDS, Quota
+from scheduler.services.queues.quotas import MOST_GPUS, QUOTA_FIELDS, Quota
 from scheduler.services.queues.requests import (
     quota_request_change,
     quota_request_create,

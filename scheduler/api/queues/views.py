@@ -30,11 +30,9 @@ from scheduler.services.queues.directories import KEEP_DAYS, MOST_BYTES, queue_k
 from scheduler.services.queues.idle import AFTER_S, queue_set_idle
 from scheduler.services.queues.isolation import queue_demand_isolation
 from scheduler.services.queues.members import membership_remove, membership_set
-from scheduler.services.queues.quotas import QUOTA_FIELDS, Move, Quota, queue_change_quota
+from scheduler.services.queues.quotas import MOST_GPUS, QUOTA_FIELDS, WEIGHTS, Move, Quota, queue_change_quota
 from scheduler.services.queues.user_limits import queue_limit_users
 from scheduler.whatif.quota_forecast import quota_forecast
-
-MOST_GPUS = 10_000_000
 
 
 class QueueBody(Body):
@@ -49,7 +47,10 @@ class QueueBody(Body):
         min_value=0, max_value=MOST_GPUS, allow_null=True, default=None, help_text="Most GPUs ever; null: no limit."
     )
     weight = serializers.FloatField(
-        min_value=0.01, max_value=1e6, default=1.0, help_text="Share of idle quota, relative to its siblings."
+        min_value=WEIGHTS[0],
+        max_value=WEIGHTS[1],
+        default=1.0,
+        help_text="Share of idle quota, relative to its siblings.",
     )
     may_borrow = serializers.BooleanField(default=True, help_text="Whether it may use idle quota of others.")
 
@@ -59,7 +60,7 @@ class QuotaFields(Body):
 
     quota_gpus = WholeNumberField(min_value=0, max_value=MOST_GPUS, required=False)
     max_gpus = WholeNumberField(min_value=0, max_value=MOST_GPUS, allow_null=True, required=False)
-    weight = serializers.FloatField(min_value=0.01, max_value=1e6, required=False)
+    weight = serializers.FloatField(min_value=WEIGHTS[0], max_value=WEIGHTS[1], required=False)
     may_borrow = serializers.BooleanField(required=False)
     moves = serializers.DictField(
         child=WholeNumberField(min_value=0, max_value=MOST_GPUS),

@@ -14,6 +14,7 @@ from django.urls import reverse
 from scheduler.api.jobs.schemas import openapi_document
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Round
+from scheduler.services.queues.quotas import MOST_GPUS, WEIGHTS
 from tests.integration.api.conftest import World, spec
 from tests.integration.api.routes import BYTES, Route, api_routes, call_of
 from tests.support.rows.factories import job_make, sample_make
@@ -183,3 +184,13 @@ def test_schema_of_a_spec_accepts_what_the_api_stores(world: World) -> None:
     schema = client.get("/api/v1/schemas/job").json()
 
     jsonschema.Draft202012Validator(schema).validate(client.get(f"/api/v1/jobs/{world.job.pk}").json()["spec"])
+
+
+@pytest.mark.parametrize("body", ["QueueBody", "PatchedQuotaBody", "QuotaFields"])
+def test_bounds_of_a_quota_are_those_of_the_service(document: dict[str, Any], body: str) -> None:
+    """What the document allows is not refused by the number alone."""
+    shapes = document["components"]["schemas"]
+    found = shapes[body]["properties"]
+
+    assert found["quota_gpus"]["maximum"] == found["max_gpus"]["maximum"] == MOST_GPUS
+    assert (found["weight"]["minimum"], found["weight"]["maximum"]) == WEIGHTS
