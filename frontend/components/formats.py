@@ -82,12 +82,8 @@ def relative(at: datetime, now: datetime) -> str:
     if abs(distance_s) < 1:
         return "now"
     if distance_s > 0:
-        return f"{duration(_whole(distance_s))} ago"
-    return f"in {duration(_whole(-distance_s))}"
-
-
-def _whole(seconds: float) -> float:
-    return max(1.0, float(int(seconds)))
+        return f"{duration(whole_s(distance_s))} ago"
+    return f"in {duration(whole_s(-distance_s))}"
 
 
 def clock(at: datetime, now: datetime, zone: tzinfo, *, seconds: bool = False) -> str:

@@ -26,6 +26,7 @@ from scheduler.selectors.queues.stored import Stored, queue_stored
 from scheduler.selectors.queues.tree import queue_siblings
 from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.inputs import REASON_CHARS
+from scheduler.services.queues.change import CHANGES
 from scheduler.services.queues.directories import queue_keep_directories
 from scheduler.services.queues.idle import queue_set_idle
 from scheduler.services.queues.isolation import queue_demand_isolation
@@ -36,7 +37,6 @@ from scheduler.whatif.quota_forecast import FARTHER_S, HORIZON_S, quota_forecast
 
 CHANGES_SHOWN = 10
 TabForm = LimitsForm | IdleForm | IsolationForm | FilesForm
-CHANGE_KINDS = ("quota", "user_limits", "idle_rule", "isolation", "kept_files")
 GIB = 2**30
 
 
@@ -96,7 +96,7 @@ def quota_context(
     """
     named = request_row(asked, user, access_of(user)) if asked is not None else None
     row = named if named is not None and named["may_answer"] else None
-    changes = events_joined(Event.objects.filter(queue=queue, kind__in=CHANGE_KINDS)).order_by("-id")
+    changes = events_joined(Event.objects.filter(queue=queue, kind__in=list(CHANGES))).order_by("-id")
     siblings = queue_siblings(user, queue)
     left = _left(queue)
     if left is not None and may_change:
