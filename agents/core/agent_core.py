@@ -15,9 +15,9 @@ from agents.core.lease import LeaseBook
 from agents.core.outbox import Outbox
 from agents.core.records import Durable, encode
 from agents.core.reporter import Reporter, ServerProfile
+from agents.protocol.desired_state import DesiredState
 from agents.protocol.environments import EnvironmentWanted
 from agents.protocol.errors import Malformed, ProtocolError
-from agents.protocol.messages import DesiredState
 from agents.protocol.ports import Clock
 from agents.protocol.signing import Stamp, unseal
 

@@ -15,10 +15,10 @@ from agents.core.lease import LeaseBook, lease_margin_s
 from agents.core.outbox import Outbox
 from agents.core.records import Control, Launch, SupervisorState, encode, ended_unsupervised
 from agents.core.reporter import ServerProfile
+from agents.protocol.desired_state import AttemptWanted
 from agents.protocol.errors import ProtocolError
 from agents.protocol.grant import Grant
 from agents.protocol.job_secret import secrets_written
-from agents.protocol.messages import AttemptWanted
 from agents.protocol.ports import ProcessIdentity
 from agents.protocol.sealing import secrets_unseal
 from agents.protocol.signing import Stamp

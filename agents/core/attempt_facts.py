@@ -9,7 +9,7 @@ from agents.core import supervision_events as ev
 from agents.core.ending import EndEvidence, Exit
 from agents.core.records import WrittenLine
 from agents.core.stopping import Stop
-from agents.protocol.messages import AttemptPhase, AttemptReport
+from agents.protocol.server_report import AttemptPhase, AttemptReport
 
 
 class AttemptFacts:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agents.core.records import EXIT_STOPPED
 from agents.core.stopping import Stop
-from agents.protocol.messages import AttemptWanted
+from agents.protocol.desired_state import AttemptWanted
 
 # End cause of an attempt that ended because it was asked to, by what was wanted. An attempt that is to park before it
 # has begun ends as well: there is nothing to keep.

@@ -9,9 +9,10 @@ from enum import StrEnum
 
 from agents.core.events import AttemptOnDisk
 from agents.core.records import Control, Launch, SupervisorState, ended_unsupervised
+from agents.protocol.desired_state import AttemptWanted
 from agents.protocol.errors import Malformed
-from agents.protocol.messages import AttemptPhase, AttemptReport, AttemptWanted
 from agents.protocol.ports import ProcessIdentity
+from agents.protocol.server_report import AttemptPhase, AttemptReport
 
 # Grace of an attempt whose order cannot be read any more; each order carries its own.
 UNKNOWN_ORDER_GRACE_S = 10.0

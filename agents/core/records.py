@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from agents.protocol.desired_state import WANTED, AttemptWanted, Wanted
 from agents.protocol.errors import Malformed
 from agents.protocol.fields import (
     FILE_NAME,
@@ -36,9 +37,9 @@ from agents.protocol.fields import (
 )
 from agents.protocol.gangs import read_members
 from agents.protocol.grant import Grant
-from agents.protocol.messages import WANTED, AttemptReport, AttemptWanted, Wanted
 from agents.protocol.ports import ProcessIdentity
 from agents.protocol.profile import Measured
+from agents.protocol.server_report import AttemptReport
 
 LAUNCH_FILE = "launch.json"
 CONTROL_FILE = "control.json"

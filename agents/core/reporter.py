@@ -8,8 +8,8 @@ from agents.core.events import Sampled, SendReport
 from agents.core.known import Known
 from agents.core.lease import LeaseBook
 from agents.protocol.environments import EnvironmentReport
-from agents.protocol.messages import AttemptReport, ServerReport
 from agents.protocol.ports import Clock
+from agents.protocol.server_report import AttemptReport, ServerReport
 from agents.protocol.signing import Stamp, seal
 
 # The sequence on disk runs ahead in steps of this size, so that a report does not wait for the disk.

@@ -14,9 +14,10 @@ from agents.core.diagnosis import diagnose, secrets_of
 from agents.core.ending import ENDS, UNEXPLAINED, Exit, Limits, end_cause
 from agents.core.records import Launch, SupervisorState, WrittenLine
 from agents.core.stopping import Leftovers, Parking, Stop
+from agents.protocol.desired_state import STOP_SIGNALS
 from agents.protocol.grant import Grant
-from agents.protocol.messages import STOP_SIGNALS, AttemptPhase
 from agents.protocol.ports import Clock, ProcessIdentity
+from agents.protocol.server_report import AttemptPhase
 
 # The hint for a job that was refused access to a file: what helps.
 CLOSED_HINT = (

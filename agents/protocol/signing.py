@@ -3,7 +3,7 @@
 Scheduler to agent: the whole desired state of one server. Agent to scheduler: the whole actual state of one server,
 which is its heartbeat as well. Both are level-triggered: a message lost, doubled, late or out of order changes nothing,
 as the next one holds the whole state again. Pure: the caller passes the time. This file decides how a message is
-signed, ordered and aged; its content is in ``messages.py``, whose names are exported here as well.
+signed, ordered and aged; its content is in ``desired_state.py`` and ``server_report.py``, and is exported here as well.
 """
 
 import hashlib
@@ -12,6 +12,10 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from agents.protocol.desired_state import WANTED as WANTED
+from agents.protocol.desired_state import AttemptWanted as AttemptWanted
+from agents.protocol.desired_state import DesiredState as DesiredState
+from agents.protocol.desired_state import Wanted as Wanted
 from agents.protocol.errors import Expired as Expired
 from agents.protocol.errors import Forged as Forged
 from agents.protocol.errors import Malformed as Malformed
@@ -21,16 +25,12 @@ from agents.protocol.fields import FILE_NAME as FILE_NAME
 from agents.protocol.fields import SERVER_ID as SERVER_ID
 from agents.protocol.fields import ULID as ULID
 from agents.protocol.fields import read_float, read_int
-from agents.protocol.messages import PHASES as PHASES
-from agents.protocol.messages import SIMULATED as SIMULATED
-from agents.protocol.messages import WANTED as WANTED
-from agents.protocol.messages import AttemptPhase as AttemptPhase
-from agents.protocol.messages import AttemptReport as AttemptReport
-from agents.protocol.messages import AttemptWanted as AttemptWanted
-from agents.protocol.messages import DesiredState as DesiredState
-from agents.protocol.messages import DeviceReport as DeviceReport
-from agents.protocol.messages import ServerReport as ServerReport
-from agents.protocol.messages import Wanted as Wanted
+from agents.protocol.server_report import PHASES as PHASES
+from agents.protocol.server_report import SIMULATED as SIMULATED
+from agents.protocol.server_report import AttemptPhase as AttemptPhase
+from agents.protocol.server_report import AttemptReport as AttemptReport
+from agents.protocol.server_report import DeviceReport as DeviceReport
+from agents.protocol.server_report import ServerReport as ServerReport
 
 PROTOCOL = 1
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024

@@ -15,18 +15,11 @@ from typing import Any
 
 from agents.config import VERSION, AgentConfig
 from agents.files.job_log import segment_name
+from agents.protocol.desired_state import AttemptWanted, DesiredState
 from agents.protocol.environments import EnvironmentReport
 from agents.protocol.errors import ProtocolError
-from agents.protocol.messages import (
-    SIMULATED,
-    AttemptPhase,
-    AttemptReport,
-    AttemptWanted,
-    DesiredState,
-    DeviceReport,
-    ServerReport,
-)
 from agents.protocol.ports import Clock, ReportTransport
+from agents.protocol.server_report import SIMULATED, AttemptPhase, AttemptReport, DeviceReport, ServerReport
 from agents.protocol.signing import Stamp, seal, unseal
 
 DEVICE_MODEL = "Simulated GPU"

@@ -18,7 +18,7 @@ from typing import Literal, NoReturn
 from agents.host.landlock import Confinement, confine
 from agents.host.passage import Passage, open_passage
 from agents.host.system_calls import refuse_calls
-from agents.protocol.messages import STOP_SIGNALS
+from agents.protocol.desired_state import STOP_SIGNALS
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36

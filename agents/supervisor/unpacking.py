@@ -18,7 +18,7 @@ from agents.files.attempt_dir import AttemptDir
 from agents.files.code_unpack import UnpackFailed, code_unpack
 from agents.files.job_dir import DirectoryRefused, JobDir
 from agents.files.job_hold import Hold
-from agents.protocol.messages import AttemptWanted
+from agents.protocol.desired_state import AttemptWanted
 from agents.supervisor.places import files_lay_in
 
 MOST_DETAIL_BYTES = 1000

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal, Protocol
 
 from agents.config import AgentConfig
-from agents.protocol.messages import DeviceReport
+from agents.protocol.server_report import DeviceReport
 from agents.telemetry.cpu import CpuSlots
 from agents.telemetry.nvml import NvmlGpus
 

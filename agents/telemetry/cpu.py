@@ -3,7 +3,7 @@
 from typing import Literal
 
 from agents.config import AgentConfig
-from agents.protocol.messages import DeviceReport
+from agents.protocol.server_report import DeviceReport
 
 
 class CpuSlots:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 import pynvml
 
 from agents.config import AgentConfig
-from agents.protocol.messages import DeviceReport
+from agents.protocol.server_report import DeviceReport
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ import threading
 import time
 from dataclasses import replace
 
-from agents.protocol.messages import DeviceReport
+from agents.protocol.server_report import DeviceReport
 from agents.telemetry import Probe
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Max
 
+from agents.protocol.desired_state import AttemptWanted
 from agents.protocol.errors import Malformed
-from agents.protocol.messages import AttemptWanted
 from scheduler.core.model.lifecycle import TERMINAL, EndCause
 from scheduler.live.servers.lost import lost_after_s
 from scheduler.models import Attempt, Job

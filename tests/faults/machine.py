@@ -9,8 +9,8 @@ from agents.core import events as ev
 from agents.core.agent_core import AgentCore
 from agents.core.reporter import ServerProfile
 from agents.executor import NUDGE, Executor
-from agents.protocol.messages import DeviceReport
 from agents.protocol.ports import ProcessIdentity, SpawnRequest
+from agents.protocol.server_report import DeviceReport
 from tests.faults.network import Network
 from tests.faults.preparing.building import PYTHON, TAG, Builds
 from tests.faults.supervising import SimSupervisor

@@ -15,7 +15,7 @@ from agents.environments import build
 from agents.environments.store import MADE
 from agents.files import code_unpack
 from agents.files.atomic import open_directory
-from agents.protocol.messages import AttemptWanted
+from agents.protocol.desired_state import AttemptWanted
 from agents.protocol.ports import ProcessIdentity
 from tests.support.agents.code import store_put
 from tests.support.live.ports import ManualClock

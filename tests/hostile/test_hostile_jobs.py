@@ -14,7 +14,7 @@ import pytest
 
 from agents.core.records import EXIT_STOPPED
 from agents.host.landlock import SIGNALS_ABI, abi
-from agents.protocol.messages import AttemptReport
+from agents.protocol.server_report import AttemptReport
 from tests.support.agents.odd_lines import odd_line
 from tests.support.agents.server import AgentServer, script, wanted
 

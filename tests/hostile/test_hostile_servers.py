@@ -8,7 +8,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from agents.core.records import encode
-from agents.protocol.messages import AttemptReport
+from agents.protocol.server_report import AttemptReport
 from agents.protocol.signing import Stamp
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Attempt, Event, Gpu, Job, Lease, Server

@@ -16,8 +16,9 @@ from django.test import Client
 
 from agents.core.attempt_facts import AttemptFacts
 from agents.core.records import SupervisorState, WrittenLine, encode
+from agents.protocol.desired_state import DesiredState
 from agents.protocol.errors import ProtocolError
-from agents.protocol.messages import AttemptReport, DesiredState, DeviceReport, ServerReport
+from agents.protocol.server_report import AttemptReport, DeviceReport, ServerReport
 from scheduler import notify
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Cluster, Event, Job, Server

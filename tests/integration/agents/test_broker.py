@@ -14,7 +14,8 @@ import psutil
 import pytest
 import redis
 
-from agents.protocol.messages import AttemptReport, AttemptWanted, ServerReport
+from agents.protocol.desired_state import AttemptWanted
+from agents.protocol.server_report import AttemptReport, ServerReport
 from agents.protocol.signing import Stamp, unseal
 from scheduler.management.broker_users import user_rules, user_set
 from tests.support.agents.server import KEY, SERVER_ID, AgentServer, marked, script, wait_for, wanted

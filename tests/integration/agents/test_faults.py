@@ -19,8 +19,8 @@ from agents.files.server_files import AttemptFiles
 from agents.host.identity import identity_of, is_alive, send_signal
 from agents.host.process import HostProcesses
 from agents.loop import AgentLoop
+from agents.protocol.desired_state import AttemptWanted
 from agents.protocol.errors import AlreadyRunning
-from agents.protocol.messages import AttemptWanted
 from agents.protocol.ports import ProcessIdentity
 from agents.supervisor.stop import stop_all
 from tests.support.agents.server import AgentServer, attempt_id, marked, script, wait_for, wanted

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from agents.files.cache_owners import cache_folder, owner_bytes
-from agents.protocol.messages import AttemptReport, AttemptWanted
+from agents.protocol.desired_state import AttemptWanted
+from agents.protocol.server_report import AttemptReport
 from tests.support.agents.server import SERVER_ID, AgentServer, script, wait_for, wanted
 
 CORES = sorted(os.sched_getaffinity(0))

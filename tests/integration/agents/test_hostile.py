@@ -13,7 +13,7 @@ import pytest
 
 from agents.host.cgroup import groups_of_host
 from agents.host.identity import send_signal
-from agents.protocol.messages import AttemptWanted
+from agents.protocol.desired_state import AttemptWanted
 from tests.support.agents.server import AgentServer, marked, script, wait_for, wanted
 
 MIB = 1024**2

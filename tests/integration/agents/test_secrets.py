@@ -13,8 +13,8 @@ import pytest
 from agents.core.records import LAUNCH_FILE, Launch, encode
 from agents.files.server_files import AttemptFiles
 from agents.host.launch_names import CODE_PATH
+from agents.protocol.desired_state import AttemptWanted
 from agents.protocol.job_secret import JobSecret
-from agents.protocol.messages import AttemptWanted
 from agents.protocol.sealing import secrets_seal
 from tests.support.agents.server import KEY, SERVER_ID, AgentServer, script, wait_for, wanted
 

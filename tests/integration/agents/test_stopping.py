@@ -11,7 +11,7 @@ import pytest
 from agents.files.server_files import AttemptFiles
 from agents.host.identity import send_signal
 from agents.host.process import HostProcesses
-from agents.protocol.messages import AttemptWanted
+from agents.protocol.desired_state import AttemptWanted
 from agents.supervisor.stop import stop_all
 from tests.support.agents.server import AgentServer, marked, wait_for, wanted
 

@@ -13,7 +13,7 @@ from agents.config import AgentConfig
 from agents.host.landlock import Confinement
 from agents.host.launch_names import CODE_PATH
 from agents.host.process import HostProcesses
-from agents.protocol.messages import AttemptWanted
+from agents.protocol.desired_state import AttemptWanted
 from agents.supervisor.child import ChildPlan
 from agents.supervisor.warm_child import WarmChild, may_take
 from tests.support.agents.server import AgentServer, marked, wait_for, wanted, warm_pids, warm_ready

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from agents.core.events import Sampled, Tick
-from agents.protocol.messages import DeviceReport
+from agents.protocol.server_report import DeviceReport
 from agents.telemetry import Probe, find_probe, nvml
 from agents.telemetry.sampler import Sampler
 from scheduler.core.model.lifecycle import JobState

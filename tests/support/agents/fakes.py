@@ -16,8 +16,9 @@ from agents.core.records import CONTROL_FILE, LAUNCH_FILE, REQUEST_FILE, STATE_F
 from agents.core.reporter import ServerProfile
 from agents.core.supervision import Supervision
 from agents.executor import Executor
-from agents.protocol.messages import AttemptReport, AttemptWanted, DesiredState, DeviceReport, ServerReport
+from agents.protocol.desired_state import AttemptWanted, DesiredState
 from agents.protocol.ports import ProcessIdentity, SpawnRequest
+from agents.protocol.server_report import AttemptReport, DeviceReport, ServerReport
 from agents.protocol.signing import Stamp, seal, unseal
 from tests.support.agents.fake_job import Job
 

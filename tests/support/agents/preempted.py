@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from agents.protocol.messages import AttemptReport, AttemptWanted
+from agents.protocol.desired_state import AttemptWanted
+from agents.protocol.server_report import AttemptReport
 from tests.support.agents.server import AgentServer, attempt_id, wait_for, wanted
 
 GIB = 1024**3

@@ -17,9 +17,10 @@ from agents.host.cgroup import groups_of_host
 from agents.host.identity import TICKS_PER_S, read_stat, send_signal
 from agents.host.process import HostProcesses
 from agents.loop import AgentLoop
+from agents.protocol.desired_state import AttemptWanted, DesiredState
 from agents.protocol.environments import EnvironmentReport, EnvironmentWanted
-from agents.protocol.messages import AttemptReport, AttemptWanted, DesiredState, ServerReport
 from agents.protocol.ports import ProcessIdentity
+from agents.protocol.server_report import AttemptReport, ServerReport
 from agents.protocol.signing import Stamp, seal, unseal
 from agents.telemetry.cpu import CpuSlots
 

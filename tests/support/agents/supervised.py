@@ -7,8 +7,9 @@ from agents.core import supervision_events as ev
 from agents.core.ending import Exit
 from agents.core.records import Control, Launch, WrittenLine
 from agents.core.supervision import Supervision
-from agents.protocol.messages import AttemptReport, Wanted
+from agents.protocol.desired_state import Wanted
 from agents.protocol.ports import ProcessIdentity
+from agents.protocol.server_report import AttemptReport
 from tests.support.agents.fakes import HandClock
 from tests.support.agents.server import SERVER_ID, wanted
 

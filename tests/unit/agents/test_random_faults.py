@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from agents.core.events import Tick
-from agents.protocol.messages import Wanted
+from agents.protocol.desired_state import Wanted
 from tests.support.agents.fake_job import Job
 from tests.support.agents.fakes import STEP_S, Crash, FakeHost
 from tests.support.agents.server import wanted

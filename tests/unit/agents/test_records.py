@@ -3,8 +3,8 @@
 import pytest
 
 from agents.core.records import SupervisorState, WrittenLine, encode
-from agents.protocol.messages import AttemptReport
 from agents.protocol.ports import ProcessIdentity
+from agents.protocol.server_report import AttemptReport
 from tests.support.agents.server import attempt_id
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from agents.config import AgentConfig
+from agents.protocol.desired_state import AttemptWanted, DesiredState
 from agents.protocol.environments import EnvironmentWanted
-from agents.protocol.messages import AttemptReport, AttemptWanted, DesiredState
+from agents.protocol.server_report import AttemptReport
 from agents.protocol.signing import Stamp, seal
 from agents.simulated.run import message_of
 from agents.simulated.server import SimulatedServer, log_line

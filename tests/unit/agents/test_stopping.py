@@ -8,9 +8,9 @@ import pytest
 from agents.core import supervision_events as ev
 from agents.core.ending import Exit
 from agents.core.records import WrittenLine
+from agents.protocol.desired_state import STOP_SIGNALS, AttemptWanted, Wanted
 from agents.protocol.errors import Malformed
 from agents.protocol.fields import plain
-from agents.protocol.messages import STOP_SIGNALS, AttemptWanted, Wanted
 from tests.support.agents.server import wanted
 from tests.support.agents.supervised import Attempt
 

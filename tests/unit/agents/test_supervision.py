@@ -6,7 +6,7 @@ import pytest
 
 from agents.core import supervision_events as ev
 from agents.core.ending import Exit
-from agents.protocol.messages import Wanted
+from agents.protocol.desired_state import Wanted
 from tests.support.agents.supervised import TRAINER, Attempt
 
 

@@ -8,7 +8,7 @@ import pynvml
 import pytest
 
 from agents.config import AgentConfig
-from agents.protocol.messages import DeviceReport
+from agents.protocol.server_report import DeviceReport
 from agents.telemetry import find_probe, nvml, sampler
 from agents.telemetry.cpu import CpuSlots
 from agents.telemetry.machine import CpuLoad, used_memory_bytes

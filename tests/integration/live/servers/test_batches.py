@@ -11,7 +11,7 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from agents.protocol.messages import AttemptReport
+from agents.protocol.server_report import AttemptReport
 from scheduler.core.model.lifecycle import JobState
 from scheduler.live import engine
 from scheduler.live.engine import Engine

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from agents.protocol.messages import AttemptReport
+from agents.protocol.server_report import AttemptReport
 from scheduler.core.model.lifecycle import JobState
 from scheduler.live.observed.searches import searches_step
 from scheduler.live.reports.progress import progress_take

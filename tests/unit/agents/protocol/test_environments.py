@@ -11,6 +11,7 @@ from agents.environments.pins import entries, pin_of, preferences, to_install
 from agents.environments.store import MADE, ORDER, EnvironmentStore, state_json
 from agents.environments.uv import blames_file, ports_of, sentence_of, settings_of, tag_of
 from agents.host.process import HostProcesses
+from agents.protocol.desired_state import DesiredState
 from agents.protocol.environments import (
     MOST_ENVIRONMENTS,
     EnvironmentReport,
@@ -19,7 +20,6 @@ from agents.protocol.environments import (
     files_unpack,
 )
 from agents.protocol.errors import Malformed
-from agents.protocol.messages import DesiredState
 from agents.protocol.ports import SpawnRequest
 
 DIGEST = "a" * 64

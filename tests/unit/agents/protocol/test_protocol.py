@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.protocol.desired_state import AttemptWanted, DesiredState
 from agents.protocol.fields import MOST_LOSS
-from agents.protocol.messages import AttemptReport, AttemptWanted, DesiredState, DeviceReport, ServerReport
+from agents.protocol.server_report import AttemptReport, DeviceReport, ServerReport
 from agents.protocol.signing import (
     EXPIRES_AFTER_S,
     MAX_MESSAGE_BYTES,
