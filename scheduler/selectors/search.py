@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypedDict
 from django.contrib.auth.models import User
 from django.db.models import BooleanField, Case, Count, Exists, OuterRef, QuerySet, Value, When
 
-from scheduler.core.model.lifecycle import HOLDING, JobState
+from scheduler.core.model.lifecycle import HOLDING, WAITING, JobState
 from scheduler.core.operations.time_left import moment_after, time_left_s
 from scheduler.models import Gpu, Job, LeaseGpu, Membership, Server
 from scheduler.models.server import ServerState
@@ -23,7 +23,7 @@ from scheduler.selectors.visibility import Access, Actor, access_of
 MOST_LETTERS = 80
 FEW = 2  # servers, queues, people
 SOME_JOBS = 3
-OPEN_STATES = (JobState.QUEUED, *sorted(HOLDING))
+OPEN_STATES = sorted(WAITING | HOLDING)
 
 
 class JobHit(TypedDict):
@@ -63,7 +63,7 @@ class PersonHit(TypedDict):
     username: str
     queues: Annotated[list[str], "Of those that you see."]
     running_jobs: int
-    waiting_jobs: int
+    waiting_jobs: Annotated[int, "Queued, or parked between their turns."]
 
 
 class Found(TypedDict):
@@ -165,7 +165,7 @@ def _people(text: str, access: Access) -> list[PersonHit]:
     jobs = access.jobs().filter(owner_id__in=pks, state__in=OPEN_STATES).order_by()
     counts: Counter[tuple[int, bool]] = Counter()
     for owner, state, count in jobs.values_list("owner_id", "state").annotate(Count("pk")):
-        counts[owner, state == JobState.QUEUED] += count
+        counts[owner, state in WAITING] += count
     return [
         {
             "username": user.get_username(),

@@ -10,7 +10,7 @@ from typing import Annotated, TypedDict
 from django.conf import settings
 from django.db.models import F, Sum
 
-from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import WAITING, EndCause
 from scheduler.core.model.plan import PreemptRule
 from scheduler.models import Attempt
 from scheduler.selectors.evidence import names_of, wait_sentence
@@ -51,7 +51,7 @@ def wall_line(user: Actor, at: datetime, *, most: int, names: bool = True) -> Wa
     ``names``: whether a sentence may name the job that another one waits for.
     """
     access = access_of(user)
-    waiting = job_list(user, JobFilters(states=(JobState.QUEUED,)))
+    waiting = job_list(user, JobFilters(states=tuple(sorted(WAITING))))
     total = waiting.order_by().aggregate(gpus=Sum("num_gpus"))
     jobs = list(waiting.order_by(F("wait_position").asc(nulls_last=True), "number")[:LOOKED_AT])
     pks = [job.pk for job in jobs]

@@ -10,7 +10,7 @@ from frontend.components.happenings import CAUSES
 from frontend.components.states import look
 from frontend.components.times import as_time
 from frontend.components.viewer import now_utc
-from scheduler.core.model.lifecycle import TERMINAL, JobState
+from scheduler.core.model.lifecycle import TERMINAL, WAITING, JobState
 from scheduler.core.operations.time_left import moment_after, time_left_s
 from scheduler.selectors.jobs.listing import JobFilters, job_list, job_row
 from scheduler.selectors.jobs.rows import JobRow
@@ -71,6 +71,6 @@ def when(row: JobRow, now: datetime, zone: tzinfo) -> str:
         if row["step"] is not None and left_s > 0 and at is not None:
             return f"Ends about {clock(at, now, zone)}"
         return f"Runs for {duration(whole_s((now - changed).total_seconds()))}"
-    if row["state"] == JobState.QUEUED:
+    if row["state"] in WAITING:
         return f"Waits for {duration(whole_s((now - changed).total_seconds()))}"
     return clock(changed, now, zone)

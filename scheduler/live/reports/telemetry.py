@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Count, Sum
 
 from agents.protocol.signing import AttemptReport, ServerReport
-from scheduler.core.model.lifecycle import HOLDING, JobState
+from scheduler.core.model.lifecycle import HOLDING, WAITING
 from scheduler.live.reports.gpu_use import Use
 from scheduler.models import Job, Queue, Sample
 from scheduler.models.event import SampleScope
@@ -125,10 +125,10 @@ def queue_values() -> dict[int, QueueCounts]:
         pk: {"held_gpus": 0, "quota_gpus": quota, "waiting_jobs": 0, "running_jobs": 0}
         for pk, quota in Queue.objects.order_by("pk").values_list("pk", "quota_gpus")
     }
-    rows = Job.objects.filter(state__in=HOLDING | {JobState.QUEUED}).values_list("queue_id", "state")
+    rows = Job.objects.filter(state__in=HOLDING | WAITING).values_list("queue_id", "state")
     for queue_id, state, jobs, gpus in rows.annotate(Count("pk"), Sum("num_gpus")):
         of_queue = values[queue_id]
-        if state == JobState.QUEUED:
+        if state in WAITING:
             of_queue["waiting_jobs"] += jobs
         else:
             of_queue["running_jobs"] += jobs

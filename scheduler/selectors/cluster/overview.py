@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db.models import Count, Sum
 from django.utils import timezone
 
-from scheduler.core.model.lifecycle import HOLDING, JobState
+from scheduler.core.model.lifecycle import HOLDING, WAITING, JobState
 from scheduler.models import Cluster, Gpu, Job, Lease, LeaseGpu, Queue, Server
 from scheduler.models.event import SampleScope
 from scheduler.models.server import ServerState
@@ -75,7 +75,7 @@ def _frame(cluster: Cluster, servers: list[ServerFrame], counts: Counter[str], *
     finished_at = cluster.round_finished_at
     is_due = finished_at is not None and not cluster.paused
     next_round_at = finished_at + timedelta(seconds=settings.ROUND_S) if is_due and finished_at else None
-    active = [JobState.QUEUED, *sorted(HOLDING)]
+    active = sorted(WAITING | HOLDING)
     jobs = dict(Job.objects.filter(state__in=active).values_list("state").annotate(jobs=Count("pk")).order_by())
     return {
         "at": iso(at),
@@ -94,7 +94,7 @@ def _frame(cluster: Cluster, servers: list[ServerFrame], counts: Counter[str], *
         "usable_gpus": counts["allocated"] + counts["free"],
         "drained_gpus": counts["drained"],
         "broken_gpus": counts["broken"],
-        "waiting_jobs": jobs.get(JobState.QUEUED, 0),
+        "waiting_jobs": sum(jobs.get(state, 0) for state in WAITING),
         "running_jobs": sum(jobs.get(state, 0) for state in HOLDING),
         "servers": servers,
     }
@@ -120,7 +120,7 @@ def queue_shares(user: Actor) -> list[QueueShareRow]:
         return []
     access = access_of(user)
     held = held_by_queue()
-    waiting = jobs_by_queue([JobState.QUEUED])
+    waiting = jobs_by_queue(sorted(WAITING))
     running = jobs_by_queue(sorted(HOLDING))
     rows: list[QueueShareRow] = []
     others: list[QueueShareRow] = []

@@ -132,7 +132,7 @@ class ClusterFrame(TypedDict):
     usable_gpus: Annotated[int, "Held or free: of so many pages and the command say how many are held."]
     drained_gpus: Annotated[int, "Not held, on a server that is drained."]
     broken_gpus: Annotated[int, "Not healthy, or on a server that is lost or has not joined."]
-    waiting_jobs: int
+    waiting_jobs: Annotated[int, "Queued, or parked between their turns."]
     running_jobs: int
     servers: list[ServerFrame]
 
@@ -146,7 +146,7 @@ class QueueShareRow(TypedDict):
     held_gpus: int
     quota_gpus: int
     borrowed_gpus: int
-    waiting_jobs: int
+    waiting_jobs: Annotated[int, "Queued, or parked between their turns."]
     running_jobs: int
 
 

@@ -5,7 +5,7 @@ from typing import TypedDict
 
 from django.db.models import F
 
-from scheduler.core.model.lifecycle import WAITING, JobState
+from scheduler.core.model.lifecycle import WAITING
 from scheduler.models import Job, Queue
 from scheduler.selectors.jobs.listing import JobFilters, job_list, job_row
 from scheduler.selectors.jobs.rows import JobRow
@@ -25,7 +25,7 @@ def queue_line(user: Actor, queue: Queue, *, most: int) -> QueueLine:
 
     A place counts what goes first now: jobs that left the line since the last round do not.
     """
-    waiting = job_list(user, JobFilters(states=(JobState.QUEUED,), queue=queue.name))
+    waiting = job_list(user, JobFilters(states=tuple(sorted(WAITING)), queue=queue.name))
     first = list(waiting.order_by(F("wait_position").asc(nulls_last=True), "number")[:most])
     in_line = [job for job in first if job.wait_position is not None]
     others = _other_places(in_line)

@@ -36,7 +36,7 @@ class QueueRow(TypedDict):
     may_limit_users: bool
     may_change_members: bool
     held_gpus: int
-    waiting_jobs: int
+    waiting_jobs: Annotated[int, "Queued, or parked between their turns."]
     running_jobs: int
     parent: str | None
     is_leaf: Annotated[bool, "Jobs are submitted to leaves."]

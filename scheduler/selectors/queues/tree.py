@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.db.models import Sum
 
 from scheduler.core.model.errors import NotFound
-from scheduler.core.model.lifecycle import HOLDING, JobState
+from scheduler.core.model.lifecycle import HOLDING, WAITING
 from scheduler.models import Lease, Membership, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.cluster.overview import held_by_queue, jobs_by_queue
@@ -32,7 +32,7 @@ def queue_list(user: Actor) -> list[QueueRow]:
         return []
     counts = _Counts(
         held_gpus=held_by_queue(),
-        waiting_jobs=jobs_by_queue([JobState.QUEUED]),
+        waiting_jobs=jobs_by_queue(sorted(WAITING)),
         running_jobs=jobs_by_queue(sorted(HOLDING)),
     )
     rows: list[QueueRow] = []

@@ -50,7 +50,7 @@ def places(page: Page) -> list[str]:
 
 
 def test_queue_page_says_which_places_are_not_in_its_list(world: World) -> None:
-    """Jobs of other queues and parked ones have places between; one that has left the line leaves no gap."""
+    """Jobs of other queues have places between; one that has left leaves no gap. Parked jobs are in the list."""
     states = {1: JobState.QUEUED, 3: JobState.QUEUED, 4: JobState.PARKED, 6: JobState.QUEUED}
     shown = {place: job_make(world.vision, state=state) for place, state in states.items()}
     hidden = job_make(world.speech, name="canary-theirs")
@@ -59,15 +59,23 @@ def test_queue_page_says_which_places_are_not_in_its_list(world: World) -> None:
         Job.objects.filter(pk=job.pk).update(wait_position=place)
     page = world.browser("lead").open(f"/queues/{world.vision.name}")
 
-    assert numbers(page) == [*(job.number for place, job in shown.items() if place != 4), stuck.number]
-    assert places(page) == ["1", "2", "5", ""]
-    assert "Places count all jobs in line: 2 of other queues, or parked, are not in this list." in page.text
+    assert numbers(page) == [*(job.number for job in shown.values()), stuck.number]
+    assert places(page) == ["1", "2", "3", "5", ""]
+    assert "Places count all jobs in line: 1 of other queues is not in this list." in page.text
     assert "canary-theirs" not in page.html
 
     Job.objects.filter(pk__in=[hidden.pk, shown[4].pk]).delete()
     page = world.browser("lead").open(f"/queues/{world.vision.name}")
     assert places(page) == ["1", "2", "3", ""]
     assert "not in this list" not in page.text
+
+
+def test_title_of_the_list_counts_parked_jobs_as_waiting(world: World) -> None:
+    """A job that takes turns waits for its next one."""
+    for state in (JobState.RUNNING, JobState.PARKED):
+        job_make(world.vision, state=state)
+
+    assert "1 job runs and 1 waits" in world.browser("member").open("/jobs").text
 
 
 def test_overview_counts_all_of_ones_jobs_and_shows_running_ones_first(world: World, last_first: list[Job]) -> None:

@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from scheduler.core.model.errors import NotFound
 from scheduler.core.model.lifecycle import JobState
-from scheduler.live.reports.telemetry import cluster_values
+from scheduler.live.reports.telemetry import cluster_values, queue_values
 from scheduler.models import Cluster, Event, Gpu, Queue
 from scheduler.models.queue import Role
 from scheduler.models.server import ServerState
@@ -25,7 +25,10 @@ from scheduler.selectors.cluster.overview import (
 )
 from scheduler.selectors.cluster.rounds import round_detail, round_list, round_row
 from scheduler.selectors.cluster.servers import server_detail, server_list
+from scheduler.selectors.jobs.queue_line import queue_line
 from scheduler.selectors.queues.tree import queue_detail, queue_list
+from scheduler.selectors.search import search
+from scheduler.selectors.wall import wall_line
 from tests.support.rows.factories import (
     AT,
     job_make,
@@ -301,6 +304,25 @@ def test_queues_are_a_tree_with_sums(admin: User) -> None:
     assert (rows["lab"]["held_gpus"], rows["lab"]["waiting_jobs"], rows["lab"]["running_jobs"]) == (3, 1, 1)
     assert (rows["vision"]["held_gpus"], rows["vision"]["borrowed_gpus"], rows["vision"]["parent"]) == (3, 1, "lab")
     assert (rows["lab"]["is_leaf"], rows["vision"]["is_leaf"]) == (False, True)
+
+
+def test_parked_jobs_wait_in_every_count(admin: User) -> None:
+    """Between its turns a job waits for the next one: cluster, queues, live frames, samples and line say the same."""
+    vision = queue_make("vision")
+    member = member_make(vision, name="mia")
+    server = server_make(gpus=4)
+    for state in (JobState.QUEUED, JobState.PARKED, JobState.RUNNING):
+        job_make(vision, state=state, server=server, owner=member)
+    frame, share, row = cluster_now(), queue_shares(admin)[0], queue_list(admin)[0]
+    person = search(admin, "mia", AT)["people"][0]
+    counts = [
+        (one["waiting_jobs"], one["running_jobs"]) for one in (frame, share, row, queue_values()[vision.pk], person)
+    ]
+    line = queue_line(admin, vision, most=10)
+
+    assert counts == [(2, 1)] * 5
+    assert [job["state"] for job in line["jobs"]] == ["queued", "parked"]
+    assert wall_line(admin, AT, most=5)["jobs"] == 2
 
 
 def test_rights_are_in_the_row(admin: User) -> None:

@@ -23,7 +23,7 @@ from frontend.pages.jobs.listing.columns import column_boxes
 from frontend.pages.jobs.listing.filters import GROUPS, MINE, SORTS, ListQuery, jobs_page, list_query
 from frontend.pages.jobs.subject import found_job, them
 from frontend.pages.jobs.submit.preview import curl_of_spec
-from scheduler.core.model.lifecycle import HOLDING, PREPARING, TERMINAL, JobState, phase_of
+from scheduler.core.model.lifecycle import HOLDING, PREPARING, TERMINAL, WAITING, JobState, phase_of
 from scheduler.core.spec.limits import PRIORITY
 from scheduler.models import Job
 from scheduler.ports import live_ports
@@ -186,9 +186,12 @@ def _states(query: ListQuery) -> tuple[str, ...]:
 
 def _title(counts: Counter[str]) -> tuple[str, str]:
     """Return the finding: how many jobs run and how many wait."""
-    running, waiting = sum(counts[state] for state in HOLDING), counts[JobState.QUEUED]
+    running, waiting = (sum(counts[state] for state in states) for states in (HOLDING, WAITING))
     if running and waiting:
-        return f"{counted(running, 'job')} {'runs' if running == 1 else 'run'}", f"and {number(waiting)} wait"
+        return (
+            f"{counted(running, 'job')} {'runs' if running == 1 else 'run'}",
+            f"and {number(waiting)} {'waits' if waiting == 1 else 'wait'}",
+        )
     if running:
         return f"{counted(running, 'job')} {'runs' if running == 1 else 'run'}", "and none waits"
     if waiting:
