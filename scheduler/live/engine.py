@@ -8,7 +8,7 @@ No thread and no sleep here: ``worker.py`` runs it, tests and ``tests/faults`` d
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 
 from django.conf import settings
@@ -33,7 +33,7 @@ from scheduler.live.servers.lost import lost_after_s, lost_check, unconfirmed_ch
 from scheduler.live.servers.suspects import suspects_check
 from scheduler.live.servers.watch import ServerWatch
 from scheduler.live.steps import NOT_DUE, POSTPONED, Steps, is_away
-from scheduler.models import Cluster, Job, Server
+from scheduler.models import Cluster, Job, Round, Server
 from scheduler.notify import request_round, touch_cluster
 from scheduler.ports import Ports
 
@@ -212,10 +212,17 @@ class Engine:
 
 
 def _rounds_ask(*, at: datetime) -> None:
-    """Ask for a round where introspection or the end of a job's pause wants one."""
-    if Cluster.objects.filter(pk=1, again_at__lte=at, paused=False).exists():
+    """Ask for a round where introspection or the end of a job's pause wants one and none has begun since.
+
+    A round that began later knew of it. Where its plan was refused, the next one would be, too: the beat asks for that.
+    """
+    latest = Round.objects.order_by("-number").values_list("started_at", flat=True).first()
+    since = latest or datetime.fromtimestamp(0, tz=UTC)
+    if Cluster.objects.filter(pk=1, again_at__lte=at, again_at__gt=since, paused=False).exists():
         request_round("introspection")
     # In this order, and not by state, both databases read the index of retries; else all queued jobs.
-    due = Job.objects.filter(wait_reason=WaitReason.BACKOFF, wanted="run", retry_after__lte=at).order_by("retry_after")
+    due = Job.objects.filter(
+        wait_reason=WaitReason.BACKOFF, wanted="run", retry_after__lte=at, retry_after__gt=since
+    ).order_by("retry_after")
     if due.values_list("pk", flat=True).first() is not None:
         request_round("backoff")

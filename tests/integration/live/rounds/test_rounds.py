@@ -6,6 +6,7 @@ import pytest
 from django.db import transaction
 
 from agents.protocol.signing import DesiredState, unseal
+from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
 from scheduler.live.rounds import run_round
@@ -233,6 +234,32 @@ def test_decisions_are_kept_and_equal_ones_once(world: World) -> None:
     assert launched.decisions["waiting"][0]["job"] == second.number
     assert "same_as" in rounds[-1].decisions
     assert rounds[-1].decisions["same_as"] < rounds[-2].number
+
+
+def test_refused_rounds_are_asked_for_by_the_beat_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A retry and introspection ask once; the same plan would be refused again each moment, and recorded each time."""
+    agent = world.server("alpha")
+    job = world.submit()
+    world.until_state(job, JobState.RUNNING)
+    agent.end(job.pk, cause="exit_code", exit_code=1)
+    world.pass_time(2)
+    retry_after = Job.objects.get(pk=job.pk).retry_after
+    assert retry_after is not None
+
+    def refuses(*_: object) -> None:
+        raise PlanInvariantError("broken")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run_round, "plan_round", refuses)
+        Cluster.objects.filter(pk=1).update(again_at=retry_after)
+        before = Round.objects.count()
+        world.pass_time(30)
+        asked = list(Round.objects.order_by("number").values_list("trigger", "error")[before:])
+        world.round("beat")
+
+    assert asked == [("introspection", "broken")]
+    world.round("beat")
+    world.until_state(job, JobState.RUNNING, within_s=5)
 
 
 def test_job_cancelled_between_snapshot_and_apply_is_skipped(world: World) -> None:
