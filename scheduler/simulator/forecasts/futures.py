@@ -33,12 +33,16 @@ class Submitted:
     Attributes:
         over_s: Length of the time in which it was, seconds.
         queue, owner, num_gpus: (n,) queue row, number of the owner, GPUs.
+        max_servers, min_gpus, max_gpus: (n,) as in ``JobTable``.
     """
 
     over_s: float
     queue: IntArray
     owner: IntArray
     num_gpus: IntArray
+    max_servers: IntArray
+    min_gpus: IntArray
+    max_gpus: IntArray
 
     def __len__(self) -> int:
         return len(self.queue)
@@ -179,7 +183,9 @@ def coming_jobs(
             num_gpus=int(submitted.num_gpus[like[row]]),
             run_s=float(run_s[row]),
             queue=int(submitted.queue[like[row]]),
-            max_servers=1,
+            max_servers=int(submitted.max_servers[like[row]]),
+            min_gpus=int(submitted.min_gpus[like[row]]),
+            max_gpus=int(submitted.max_gpus[like[row]]),
         )
         for at_s, row in zip(arrival_s.tolist(), order.tolist(), strict=True)
         if at_s < now_s + horizon_s

@@ -7,7 +7,7 @@ a core.
 import logging
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -16,6 +16,7 @@ from django.db import transaction
 from django.db.models import Exists, F, Max, OuterRef, Q
 
 from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.tables import IntArray
 from scheduler.core.operations.start_calibration import bound_s
 from scheduler.core.operations.time_left import moment_after
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
@@ -134,17 +135,24 @@ def submitted_lately(live: LiveSnapshot, at: datetime) -> Submitted | None:
     """Return what was submitted in the last days."""
     row_of = {pk: row for row, pk in enumerate(live.tables.queues.queue_id.tolist())}
     lately = Job.objects.filter(submitted_at__gte=at - LATELY, submitted_at__lt=at, queue_id__in=row_of)
-    rows = list(
-        lately.order_by("-number").values_list("queue_id", "owner_id", "num_gpus", "submitted_at")[:MOST_LATELY]
-    )
+    columns = ("queue_id", "owner_id", "num_gpus", "submitted_at", "spec__resources")
+    rows = list(lately.order_by("-number").values_list(*columns)[:MOST_LATELY])
     if not rows:
         return None
     over_s = (at - rows[-1][3]).total_seconds()
+
+    def asked(name: str, otherwise: Callable[[int], int]) -> IntArray:
+        found = [(resources or {}).get(name) or otherwise(num_gpus) for _, _, num_gpus, _, resources in rows]
+        return np.array(found, dtype=np.int64)
+
     return Submitted(
         over_s=over_s if len(rows) == MOST_LATELY else max(over_s, LEAST_OVER_S),
         queue=np.array([row_of[row[0]] for row in rows], dtype=np.int64),
         owner=np.array([row[1] for row in rows], dtype=np.int64),
         num_gpus=np.array([row[2] for row in rows], dtype=np.int64),
+        max_servers=asked("max_servers", lambda _: 1),  # specs of early versions have none
+        min_gpus=asked("min_gpus", lambda num_gpus: num_gpus),
+        max_gpus=asked("max_gpus", lambda num_gpus: num_gpus),
     )
 
 

@@ -6,11 +6,19 @@ from datetime import timedelta
 import pytest
 
 from scheduler.core.model.lifecycle import JobState
+from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Cluster, Job, Queue, StartEstimate
 from scheduler.selectors.jobs.estimates import estimate_error, estimate_of, estimate_row
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.whatif.start_times import estimates
-from scheduler.whatif.start_times.estimates import Estimate, Estimator, _keep, estimates_close, estimates_make
+from scheduler.whatif.start_times.estimates import (
+    Estimate,
+    Estimator,
+    _keep,
+    estimates_close,
+    estimates_make,
+    submitted_lately,
+)
 from scheduler.whatif.start_times.smoothing import pooled
 from tests.support.live.ports import memory_ports
 from tests.support.rows.factories import AT, attempt_make, full_cluster, job_make, job_move, queue_make, server_make
@@ -122,6 +130,23 @@ def test_job_that_is_cancelled_leaves_no_error() -> None:
     kept = StartEstimate.objects.get(job=job)
     assert kept.closed_at == NOW
     assert kept.error_s is None
+
+
+def test_recent_submissions_are_read_with_the_servers_and_gpus_they_ask_for() -> None:
+    """A wide job is a pattern for wide jobs to come; specs of early versions name no number of servers."""
+    queue, owner = full_cluster()
+    before = Job.objects.count()
+    for asked in ({"max_servers": 2}, {"max_servers": 1, "min_gpus": 2, "max_gpus": 8}, {}):
+        job = job_make(queue, owner=owner, num_gpus=4)
+        resources = {**job.spec["resources"], "max_servers": None, "min_gpus": None, "max_gpus": None, **asked}
+        Job.objects.filter(pk=job.pk).update(spec={**job.spec, "resources": resources})
+
+    found = submitted_lately(snapshot_read(cluster_row(), at=NOW), NOW)
+
+    assert found is not None
+    assert len(found) == before + 3
+    assert found.max_servers.tolist()[:3] == [1, 1, 2]  # newest first
+    assert (found.min_gpus.tolist()[:3], found.max_gpus.tolist()[:3]) == ([4, 2, 4], [4, 8, 4])
 
 
 def test_one_estimate_a_round() -> None:

@@ -11,7 +11,7 @@ import pytest
 from scheduler.choices import build_config
 from scheduler.core.model.tables import FloatArray
 from scheduler.simulator.draws import Draws
-from scheduler.simulator.forecasts.futures import Submitted, outlook, quantile
+from scheduler.simulator.forecasts.futures import Submitted, coming_jobs, outlook, quantile
 from scheduler.simulator.forecasts.run_times import LEAST_ENDED, Ended, RunTimes
 from scheduler.simulator.replay.engine import simulate
 from scheduler.simulator.replay.replay import Replay
@@ -136,7 +136,10 @@ def test_looking_only_as_far_as_needed_tells_the_same(policy: str, monkeypatch: 
     none = Ended(queue=np.zeros(0, np.int64), owner=np.zeros(0, np.int64), run_s=np.zeros(0))
     ended = Ended(queue=np.zeros(9, np.int64), owner=np.zeros(9, np.int64), run_s=np.full(9, 60.0))
     zeros = np.zeros(20, np.int64)
-    lately = Submitted(over_s=2_000.0, queue=zeros, owner=zeros, num_gpus=zeros + 2)
+    two = zeros + 2
+    lately = Submitted(
+        over_s=2_000.0, queue=zeros, owner=zeros, num_gpus=two, max_servers=zeros + 1, min_gpus=two, max_gpus=two
+    )
 
     def seen(ended: Ended, submitted: Submitted | None) -> FloatArray:
         found = outlook(
@@ -155,6 +158,24 @@ def test_looking_only_as_far_as_needed_tells_the_same(policy: str, monkeypatch: 
 
     assert np.array_equal(short, [seen(none, None), seen(ended, lately)])
     assert np.isfinite(short).all()
+
+
+def test_a_future_job_asks_for_what_the_job_asked_that_it_is_made_like() -> None:
+    """With one server at most, a job wider than a server would never run, and estimates would be too early."""
+    lately = Submitted(
+        over_s=2_000.0,
+        queue=np.zeros(2, np.int64),
+        owner=np.zeros(2, np.int64),
+        num_gpus=np.array([16, 4]),
+        max_servers=np.array([2, 1]),
+        min_gpus=np.array([16, 2]),
+        max_gpus=np.array([16, 8]),
+    )
+
+    coming = coming_jobs(lately, np.array([0, 1]), np.full(2, 60.0), 0.0, 1e9, Draws(0, "arrivals"))
+
+    asked = {(job.num_gpus, job.max_servers, job.min_gpus, job.max_gpus) for job in coming}
+    assert asked == {(16, 2, 16, 16), (4, 1, 2, 8)}
 
 
 def test_run_times_come_from_the_narrowest_group_that_knows_enough() -> None:

@@ -82,11 +82,15 @@ def test_quota_for_those_who_wait_starts_them_at_once_and_stops_who_borrowed() -
 def test_no_change_gives_the_same_figures_twice() -> None:
     """Both sides meet the same chance, so what differs is the work of the change alone."""
     snapshot = two_teams()
+    ones = np.ones(6, dtype=np.int64)
     lately = Submitted(
         over_s=86_400.0,
         queue=np.array([0, 1, 0, 1, 0, 1]),
         owner=np.zeros(6, dtype=np.int64),
-        num_gpus=np.ones(6, dtype=np.int64),
+        num_gpus=ones,
+        max_servers=ones,
+        min_gpus=ones,
+        max_gpus=ones,
     )
 
     found = ask(snapshot, snapshot.queues, lately, ended=SOME)
