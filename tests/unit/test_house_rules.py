@@ -8,15 +8,20 @@ import pytest
 from clusterweb.config.env import BASE_DIR
 
 SYSTEM_CLOCK = BASE_DIR / "agents" / "protocol" / "clock.py"  # a port itself
+WHATIF = BASE_DIR / "scheduler" / "whatif"
+# They wait for a process and measure how long a decision takes; what they compute takes its time as an argument.
+STOPWATCHES = {WHATIF / "scenarios" / "child.py", WHATIF / "shadow.py"}
 # Everything in here takes its time, ids and chance as arguments or through a port.
 THROUGH_PORTS = [
     *sorted((BASE_DIR / "scheduler" / "core").rglob("*.py")),
     *sorted((BASE_DIR / "scheduler" / "policies").rglob("*.py")),
     *sorted((BASE_DIR / "scheduler" / "placement").rglob("*.py")),
     *sorted((BASE_DIR / "scheduler" / "mechanisms").rglob("*.py")),
+    *sorted((BASE_DIR / "scheduler" / "introspection").rglob("*.py")),
     *sorted((BASE_DIR / "scheduler" / "simulator").rglob("*.py")),
     *sorted((BASE_DIR / "scheduler" / "services").rglob("*.py")),
     *sorted((BASE_DIR / "scheduler" / "live").rglob("*.py")),
+    *sorted({*WHATIF.rglob("*.py")} - STOPWATCHES),
     *sorted((BASE_DIR / "agents" / "core").rglob("*.py")),
     *sorted({*(BASE_DIR / "agents" / "protocol").rglob("*.py")} - {SYSTEM_CLOCK}),
 ]
