@@ -9,7 +9,7 @@ from clusterweb.config.env import BASE_DIR
 
 SYSTEM_CLOCK = BASE_DIR / "agents" / "protocol" / "clock.py"  # a port itself
 WHATIF = BASE_DIR / "scheduler" / "whatif"
-# They wait for a process and measure how long a decision takes; what they compute takes its time as an argument.
+# They pace messages and measure how long a decision takes; the decision takes its time as an argument.
 STOPWATCHES = {WHATIF / "scenarios" / "child.py", WHATIF / "shadow.py"}
 # Everything in here takes its time, ids and chance as arguments or through a port.
 THROUGH_PORTS = [

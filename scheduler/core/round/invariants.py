@@ -133,7 +133,8 @@ def _check_running(plan: Plan, snapshot: Snapshot, granted: BoolArray) -> None:
     resized = np.zeros(num_jobs, dtype=np.bool_)
     resized[list(plan.resized)] = True
     answers = kept.astype(np.int64) + stopped + resized
-    _need(bool((answers == snapshot.jobs.running).all()), "a running job is neither kept, resized nor stopped, or two")
+    one_each = bool((answers == snapshot.jobs.running).all())
+    _need(one_each, "a running job is neither kept, resized nor stopped, or in two of these")
     _need(bool((granted | ~resized).all()), "a resized job gets nothing")
     others = _gpus_of(snapshot.held, num_jobs) != _gpus_of(plan.grants, num_jobs)
     _need(bool((others | ~resized).all()), "a resized job has as many GPUs as before")

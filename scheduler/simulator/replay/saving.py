@@ -99,7 +99,7 @@ def save(
     arrays = {name: getattr(columns, name) for name in _COLUMNS}
     arrays |= {f"held_{name}": getattr(held, name) for name in _HELD}
     arrays |= waits.state() if waits else {}
-    arrays["back"] = np.array(world.back, dtype=np.float64).reshape(-1, 2)
+    arrays["back"] = np.array(world.to_join, dtype=np.float64).reshape(-1, 2)
     numbers = {
         "setting": dict(setting),
         "now_s": world.now_s,
@@ -139,8 +139,8 @@ def load(path: Path, world: World, *, setting: Setting, waits: WaitTimes | None)
     for name, kept in waits.state().items() if waits else ():
         kept[:] = arrays[name]
     held = Placements(**{name: arrays[f"held_{name}"] for name in _HELD})
-    back = [(at_s, int(row)) for at_s, row in arrays["back"].tolist()]
+    to_join = [(at_s, int(row)) for at_s, row in arrays["back"].tolist()]
     columns.active_s, columns.counted_s = numbers["active_s"], numbers["counted_s"]
     columns.num_active = numbers["num_active"]
-    world.restore(numbers["now_s"], held, back)
+    world.restore(numbers["now_s"], held, to_join)
     return numbers["round_at_s"], numbers["planned"], bytes.fromhex(numbers["digest"])

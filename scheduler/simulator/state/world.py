@@ -82,9 +82,9 @@ class World:
         self._lent: frozenset[int] = frozenset()
         self.arrived: list[int] = []
         self.released: list[int] = []
-        # Jobs still to arrive, last first, and jobs that come back to the queue after a failure.
+        # Jobs still to arrive, last first, and jobs that join the line later: see ``to_join``.
         self._to_come: list[int] = np.lexsort((np.arange(len(jobs)), columns.arrival_s))[::-1].tolist()
-        self._back: list[tuple[float, int]] = []
+        self._to_join: list[tuple[float, int]] = []
         self._held = held_jobs(jobs)
         self._ends: list[tuple[float, int]] = []
         self._arrival_s: list[float] = columns.arrival_s.tolist()
@@ -103,20 +103,25 @@ class World:
         }
 
     @property
-    def back(self) -> list[tuple[float, int]]:
-        """Return the jobs that come back after a failure, and when."""
-        return self._back
+    def to_join(self) -> list[tuple[float, int]]:
+        """Return when jobs that have come join the line: after a failure, or freed by a dependency or array limit."""
+        return self._to_join
 
     def restore(
-        self, now_s: float, held: Placements, back: list[tuple[float, int]], *, later: Sequence[tuple[float, int]] = ()
+        self,
+        now_s: float,
+        held: Placements,
+        to_join: list[tuple[float, int]],
+        *,
+        later: Sequence[tuple[float, int]] = (),
     ) -> None:
         """Take up a state whose columns are restored already.
 
         ``later`` are jobs that have come, and join the line at a known time for which nothing in the replay stands.
         """
         columns = self.columns
-        self.now_s, self._back = now_s, [*back, *later]
-        heapify(self._back)
+        self.now_s, self._to_join = now_s, [*to_join, *later]
+        heapify(self._to_join)
         joined = columns.arrived | columns.ended | (columns.attempts > 0)
         for _, row in later:
             joined[row] = True
@@ -143,12 +148,12 @@ class World:
         for row in reversed(come):
             if not self._hold(row, self.now_s):
                 self._joined_active_s[row] = self.columns.count(self.now_s, 1)
-                heappush(self._back, (self.now_s, row))
+                heappush(self._to_join, (self.now_s, row))
 
     def next_arrival_s(self) -> float:
         """Return when the next job joins the line, +inf for never."""
         first_s = self._arrival_s[self._to_come[-1]] if self._to_come else math.inf
-        return min(first_s, self._back[0][0]) if self._back else first_s
+        return min(first_s, self._to_join[0][0]) if self._to_join else first_s
 
     def next_end_s(self) -> float:
         """Return when the next running job ends or fails if nothing changes, +inf when none runs."""
@@ -164,7 +169,7 @@ class World:
             if end_s <= arrival_s:
                 self._stop_by_itself(heappop(self._ends)[1], end_s)
                 end_s = self.next_end_s()
-                if not self._back:
+                if not self._to_join:
                     continue
             else:
                 self._arrive(arrival_s)
@@ -173,8 +178,8 @@ class World:
 
     def _arrive(self, at_s: float) -> None:
         columns = self.columns
-        if self._back and self._back[0][0] <= at_s:
-            row = heappop(self._back)[1]
+        if self._to_join and self._to_join[0][0] <= at_s:
+            row = heappop(self._to_join)[1]
             columns.settle(row, at_s)
         else:
             row = self._to_come.pop()
@@ -196,12 +201,12 @@ class World:
         return True
 
     def _let_in(self, ended: int, at_s: float) -> None:
-        """Let in who waited for this job to end."""
+        """Let the jobs join the line that waited for this job to end."""
         assert self._held is not None
         joining, at_door = self._held.end(ended)
         for row in joining:
             self._joined_active_s[row] = self.columns.count(at_s, 1)
-            heappush(self._back, (at_s, row))
+            heappush(self._to_join, (at_s, row))
         if self._tally:
             for row in at_door:
                 self._tally.held(row, WaitReason.ARRAY_LIMIT, at_s)
@@ -266,7 +271,7 @@ class World:
             self._leave(row, at_s)
         else:
             columns.arrived[row] = False
-            heappush(self._back, (at_s + wait_s, row))
+            heappush(self._to_join, (at_s + wait_s, row))
 
     def carry_out(self, changes: Changes) -> None:
         """Make the changes true at once."""

@@ -297,6 +297,7 @@ def test_a_plan_that_answers_wrongly_is_refused() -> None:
         "has no answer, or two": replace(plan, waiting=replace(waits, job=waits.job[[0, 0]])),
         "waits without a reason": replace(plan, waiting=replace(waits, causes=waits.causes[:1])),
         "waits without numbers": replace(plan, waiting=replace(waits, causes=[(WaitReason.NO_CAPACITY, {})] * 2)),
+        "nor stopped, or in two of these": replace(plan, kept=frozenset({0})),
         "for one that gets nothing": replace(plan, preemptions=replace(leaves, by_job=waits.job[:1])),
     }
 
