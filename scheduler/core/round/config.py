@@ -77,7 +77,7 @@ class Introspection(Protocol):
     """Tries changes, measures them and takes back what did not help. One file in ``scheduler/introspection``.
 
     A round goes: ``prepare`` of every introspection, the decision, ``propose`` of every introspection, and the decision
-    once more when that changed the snapshot or the configuration.
+    once more when that changed the snapshot, the configuration or the guests.
     """
 
     name: ClassVar[str]

@@ -50,7 +50,7 @@ def introspect(snapshot: Snapshot, config: SchedulerConfig, decide: Decide) -> P
     proposed = scene
     for part in config.introspection:
         proposed = part.propose(proposed, plan)
-    if proposed.snapshot is not scene.snapshot or proposed.riding != scene.riding:
+    if _changes_decision(proposed, scene):
         tried = _decided(proposed, decide)
         if _came_true(proposed, scene, tried):
             scene, plan = proposed, tried
@@ -59,6 +59,15 @@ def introspect(snapshot: Snapshot, config: SchedulerConfig, decide: Decide) -> P
     else:
         scene = proposed
     return _as_seen(plan, scene, ordered, snapshot, server_row)
+
+
+def _changes_decision(proposed: Scene, scene: Scene) -> bool:
+    """Return whether a proposal changes what is decided, and not only notes or the time of the next round."""
+    return (
+        proposed.snapshot is not scene.snapshot
+        or proposed.config is not scene.config
+        or proposed.riding != scene.riding
+    )
 
 
 def _decided(scene: Scene, decide: Decide) -> Plan:
