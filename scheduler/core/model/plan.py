@@ -217,6 +217,22 @@ class Plan:
     trials: tuple[Trial, ...] = ()
     again_at_s: float = math.inf
 
+    def on_rows(self, rows: IntArray) -> "Plan":
+        """Return the plan with row ``rows[r]`` of another snapshot for its row r; the hash stays as it is."""
+        number: list[int] = rows.tolist()
+        by_job = np.append(rows, NO_ROW)[self.preemptions.by_job]  # NO_ROW is the last
+        return replace(
+            self,
+            grants=replace(self.grants, job=rows[self.grants.job]),
+            order=[number[row] for row in self.order],
+            kept=frozenset(number[row] for row in self.kept),
+            resized=frozenset(number[row] for row in self.resized),
+            lent=frozenset(number[row] for row in self.lent),
+            riding={number[guest]: number[host] for guest, host in self.riding.items()},
+            preemptions=replace(self.preemptions, job=rows[self.preemptions.job], by_job=by_job),
+            waiting=replace(self.waiting, job=rows[self.waiting.job]),
+        )
+
 
 def plan_digest(
     snapshot: Snapshot,

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.core.model.plan import Cause, Plan, Preemptions, WaitReason, Waits, plan_digest
-from scheduler.core.model.tables import NO_ROW, IntArray, Snapshot, only_jobs
+from scheduler.core.model.plan import Cause, Plan, WaitReason, Waits, plan_digest
+from scheduler.core.model.tables import Snapshot, only_jobs
 
 
 def held_rows(snapshot: Snapshot) -> dict[int, Cause]:
@@ -54,34 +54,22 @@ def plan_without(snapshot: Snapshot, held: Mapping[int, Cause], decide: Callable
     """
     last = sorted(held)
     others = np.delete(np.arange(len(snapshot.jobs)), last)
-    return _widened(decide(replace(only_jobs(snapshot, others), arrays=(), after=())), snapshot, others, held, last)
-
-
-def _widened(plan: Plan, snapshot: Snapshot, rows: IntArray, held: Mapping[int, Cause], last: list[int]) -> Plan:
-    """Return a plan whose row r means row ``rows[r]`` of the snapshot."""
-    before = plan.preemptions
-    by_job = np.append(rows, NO_ROW)[before.by_job]  # NO_ROW is the last
-    preemptions = Preemptions(
-        job=rows[before.job], rules=before.rules, by_job=by_job.astype(np.int64), evidence=before.evidence
-    )
+    plan = decide(replace(only_jobs(snapshot, others), arrays=(), after=())).on_rows(others)
     waiting = Waits(
-        job=np.concatenate((rows[plan.waiting.job], np.array(last, dtype=np.int64))),
+        job=np.concatenate((plan.waiting.job, np.array(last, dtype=np.int64))),
         causes=[*plan.waiting.causes, *(held[row] for row in last)],
     )
-    grants = replace(plan.grants, job=rows[plan.grants.job])
-    order = [*rows[np.array(plan.order, dtype=np.int64)].tolist(), *last]
-    riding = {int(rows[guest]): int(rows[host]) for guest, host in plan.riding.items()}
+    order = [*plan.order, *last]
     return replace(
         plan,
-        grants=grants,
         order=order,
-        kept=frozenset(rows[list(plan.kept)].tolist()),
-        resized=frozenset(rows[list(plan.resized)].tolist()),
-        lent=frozenset(rows[list(plan.lent)].tolist()),
-        riding=riding,
-        preemptions=preemptions,
         waiting=waiting,
         plan_hash=plan_digest(
-            snapshot, grants=grants, order=order, preemptions=preemptions, waiting=waiting, riding=riding
+            snapshot,
+            grants=plan.grants,
+            order=order,
+            preemptions=plan.preemptions,
+            waiting=waiting,
+            riding=plan.riding,
         ),
     )

@@ -77,26 +77,7 @@ def _decided(scene: Scene, decide: Decide) -> Plan:
     guests = np.zeros(len(scene.snapshot.jobs), dtype=np.bool_)
     guests[list(scene.riding)] = True
     rows = np.flatnonzero(~guests)
-    plan = _renumbered(decide(only_jobs(scene.snapshot, rows), scene.config), rows)
-    return _with_guests(plan, scene)
-
-
-def _renumbered(plan: Plan, rows: IntArray) -> Plan:
-    number: list[int] = rows.tolist()
-    return replace(
-        plan,
-        grants=replace(plan.grants, job=rows[plan.grants.job]),
-        order=[number[row] for row in plan.order],
-        kept=frozenset(number[row] for row in plan.kept),
-        resized=frozenset(number[row] for row in plan.resized),
-        lent=frozenset(number[row] for row in plan.lent),
-        preemptions=replace(
-            plan.preemptions,
-            job=rows[plan.preemptions.job],
-            by_job=np.where(plan.preemptions.by_job == NO_ROW, NO_ROW, rows[plan.preemptions.by_job]),
-        ),
-        waiting=replace(plan.waiting, job=rows[plan.waiting.job]),
-    )
+    return _with_guests(decide(only_jobs(scene.snapshot, rows), scene.config).on_rows(rows), scene)
 
 
 def _with_guests(plan: Plan, scene: Scene) -> Plan:
