@@ -11,7 +11,7 @@ from frontend.components.devices import DeviceWord
 from frontend.components.event_words import jobs, queues, servers
 from frontend.components.event_words.said import SUBJECT, Said, why_of
 from frontend.components.event_words.trials import trial_words
-from frontend.components.formats import duration
+from frontend.components.formats import duration, joined
 from frontend.components.states import look
 from frontend.components.times import as_time
 from scheduler.core.model.lifecycle import EndCause, JobState
@@ -216,6 +216,26 @@ def _job_changed(row: EventRow) -> Said:
     return "mute", "pencil", f"{row['actor']} changed what {SUBJECT} asks for."
 
 
+def _template(row: EventRow) -> Said:
+    verb = "made" if row["reason"] == "create" else "removed"
+    return "mute", "pencil", f"{row['actor']} {verb} the template {row['data'].get('template', '')} of {SUBJECT}."
+
+
+def _view(row: EventRow) -> Said:
+    verb = "saved" if row["reason"] == "save" else "removed"
+    return "mute", "eye", f"{row['actor']} {verb} the view {row['data'].get('name', '')} of the list of jobs."
+
+
+def _trace_file(row: EventRow) -> Said:
+    verb = "uploaded" if row["reason"] == "upload" else "deleted"
+    return "mute", "flask-conical", f"{row['actor']} {verb} the trace {row['data'].get('name', '')}."
+
+
+def _mail_choice(row: EventRow) -> Said:
+    notices = row["data"].get("after", {}).get("notices", [])
+    return "mute", "bell", f"{row['actor']} chose {joined(notices) if notices else 'no notices'} as mail."
+
+
 _WORDS: dict[str, Callable[[EventRow], Said]] = {
     "job_state": _job_state,
     "trial": lambda row: trial_words(row["data"]),
@@ -232,6 +252,8 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
     "isolation": queues.isolation_words,
     "kept_files": queues.kept_files_words,
     "job_idle": _job_idle,
+    "job_resized": jobs.resized_words,
+    "job_restored": jobs.restored_words,
     "fairness_over": queues.fairness_over_words,
     "fairness_again": lambda row: (
         "ok",
@@ -245,6 +267,15 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
     "server_change": servers.server_change_words,
     "server_removal": servers.server_removal_words,
     "server_mix": servers.server_mix_words,
+    "template": _template,
+    "view": _view,
+    "trace_file": _trace_file,
+    "mail_choice": _mail_choice,
+    "profile": lambda row: (
+        "mute",
+        "gauge",
+        f"{row['actor']} asked to measure the profile {row['data'].get('profile', '')} again.",
+    ),
     "token": _token,
     "shadow": _shadow,
     "webhook": _webhook,

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from frontend.components.devices import DeviceWord
-from frontend.components.event_words.jobs import kept_longer
+from frontend.components.event_words.jobs import kept_longer, resized_words, restored_words
+from frontend.components.event_words.said import Said
 from frontend.components.event_words.trials import trial_words
 from frontend.components.formats import data_size, duration, number, percent
 from frontend.components.reason_names import reason_name
@@ -15,6 +16,12 @@ from scheduler.core.operations.reasons import sentence
 from scheduler.selectors.rows import EventRow
 
 _UNITS: dict[str, Callable[[float], str]] = {"_s": duration, "_bytes": data_size, "_frac": percent}
+# Their words in the feed begin with the job, which the table leaves out.
+_OF_A_RUN: dict[str, Callable[[EventRow], Said]] = {
+    "trial": lambda row: trial_words(row["data"]),
+    "job_resized": resized_words,
+    "job_restored": restored_words,
+}
 DONE = {"cancel": "asked to cancel it", "suspend": "asked to suspend it", "resume": "asked to resume it"}
 
 
@@ -80,8 +87,8 @@ def _words(row: EventRow) -> tuple[str, str, str]:
         return "warn", "triangle-alert", _not_removed_words(row)
     if row["kind"] == "directory_kept":
         return "mute", "folder", f"{row['actor']} keeps its files {kept_longer(row)}"
-    if row["kind"] == "trial":
-        tone, icon, words = trial_words(row["data"])
+    if row["kind"] in _OF_A_RUN:
+        tone, icon, words = _OF_A_RUN[row["kind"]](row)
         return tone, icon, words[0].upper() + words[1:]
     return "mute", "info", row["kind"].replace("_", " ").capitalize()
 
