@@ -154,6 +154,24 @@ def test_a_preemption_has_its_receipt(world: World) -> None:
     assert "One preemption, 1 min 2 s" in page.text
 
 
+@pytest.mark.parametrize("tab", ["", "/why"])
+def test_receipts_say_how_many_more_there_are(world: World, tab: str) -> None:
+    """Five stand there; the rest are among the attempts."""
+    job = preempted(world)
+    for minutes in range(1, 7):
+        at = datetime.now(UTC) + timedelta(minutes=minutes)
+        job_move(job, JobState.PREEMPTING, at=at)
+        job_move(job, JobState.QUEUED, at=at)
+        Attempt.objects.filter(pk=newest_attempt(job).pk).update(preempt_rule="quota_reclaim")
+        attempt_make(job, server=world.server, at=at)
+        job_move(job, JobState.LAUNCHING, at=at)
+        job_move(job, JobState.RUNNING, at=at)
+    page = world.browser("member").open(f"/jobs/J-{job.number}{tab}")
+
+    assert page.text.count("Preempted at") == 5
+    assert f'<a href="/jobs/J-{job.number}/attempts">2 more</a>' in page.html
+
+
 def test_a_receipt_names_no_job_that_may_not_be_seen(world: World) -> None:
     """Who took the place stays another team's business."""
     job = preempted(world, seen=False)

@@ -29,15 +29,15 @@ class Receipt:
     after: str
 
 
-def receipts_of(subject: Subject) -> list[Receipt]:
-    """Return the receipts of the newest preemptions, newest first."""
+def receipts_of(subject: Subject) -> tuple[list[Receipt], int]:
+    """Return the receipts of the newest preemptions, newest first, and how many more there are."""
     entries = subject.attempts
     made = []
     for index in range(len(entries) - 1, -1, -1):
         if receipt := entries[index]["receipt"]:
             following = entries[index + 1] if index + 1 < len(entries) else None
             made.append(_receipt(receipt, entries[index], following, subject))
-    return made[:MOST_RECEIPTS]
+    return made[:MOST_RECEIPTS], max(0, len(made) - MOST_RECEIPTS)
 
 
 def _receipt(receipt: ReceiptRow, attempt: RunRow, following: RunRow | None, subject: Subject) -> Receipt:

@@ -40,6 +40,7 @@ class OverviewTab(TypedDict):
     rate_chart: Chart
     timeline: Timeline
     receipts: list[Receipt]
+    more_receipts: int
     holdings: Holdings
     log: LogPage
     log_lines: int
@@ -49,6 +50,7 @@ def context(subject: Subject) -> OverviewTab:
     """Return the variables of the template."""
     job, plain = subject.job, plain_of(subject)
     frac = min(1.0, job.step / job.total_steps) if job.step is not None and job.total_steps else None
+    receipts, more_receipts = receipts_of(subject)
     return {
         "outcome": outcome_of(subject),
         "preparing": preparing_of(subject),
@@ -65,7 +67,8 @@ def context(subject: Subject) -> OverviewTab:
         "loss_chart": None if plain else loss_of(subject),
         "rate_chart": rate_of(subject),
         "timeline": timeline_of(subject),
-        "receipts": receipts_of(subject),
+        "receipts": receipts,
+        "more_receipts": more_receipts,
         "holdings": holdings_of(subject),
         "log": short_log(subject, lines=SHORT_LINES if plain is None else PLAIN_LINES),
         "log_lines": SHORT_LINES if plain is None else PLAIN_LINES,

@@ -30,6 +30,7 @@ class WhyTab(TypedDict):
     pieces: list[Piece]
     waited: str
     receipts: list[Receipt]
+    more_receipts: int
     chance: Chart | None
     next_title: str
     next_events: list[NextEvent]
@@ -49,6 +50,7 @@ def context(subject: Subject) -> WhyTab:
     # What frees devices tells nothing of a job that no end of another one can start.
     waits = subject.state is JobState.QUEUED and not explain["needed_change"]
     next_title, events = next_events(subject) if waits else ("", [])
+    receipts, more_receipts = receipts_of(subject)
     return {
         "reason": reason_context(subject),
         "explain": explain,
@@ -65,5 +67,6 @@ def context(subject: Subject) -> WhyTab:
         "nothing_helps": subject.words(told),
         "pieces": pieces,
         "waited": waited,
-        "receipts": receipts_of(subject),
+        "receipts": receipts,
+        "more_receipts": more_receipts,
     }
