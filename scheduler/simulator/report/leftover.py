@@ -5,9 +5,12 @@ import numpy as np
 from scheduler.core.model.tables import BoolArray
 from scheduler.simulator.study.study import Result
 
-_WORDS = {
+WORDS = {
     "queue_quota": "their queue holds its quota and may not borrow",
     "queue_max": "their queue may not hold so many GPUs",
+    "user_limit": "jobs of the same user held all that one user may hold in their queue",
+    "array_limit": "their array had as many jobs at work as it may",
+    "dependency": "jobs that they start after had not ended",
     "no_capacity": "fewer GPUs were free than they ask for",
     "behind_policy_order": "jobs before them in the order of the policy held the GPUs",
     "fragmentation": "enough GPUs were free, but on too many servers",
@@ -15,6 +18,7 @@ _WORDS = {
     "never_feasible": "no set of the servers can hold them even when empty",
     "isolation": "no server keeps jobs apart well enough for their queue, or has room for them",
     "no_server": "there is no server",
+    "reconfiguring": "their GPUs were granted, and the jobs that left them still saved their work",
     "backoff": "they failed, and waited to be tried again",
     "new": "no round had looked at them yet",
 }
@@ -27,7 +31,7 @@ def left_over(result: Result) -> str:
     if not count:
         return ""
     by_count = sorted(_by_reason(result, unfinished).items(), key=lambda item: -item[1])
-    listed = "; ".join(f"{number:,}: {_WORDS.get(reason, reason.replace('_', ' '))}" for reason, number in by_count)
+    listed = "; ".join(f"{number:,}: {WORDS.get(reason, reason.replace('_', ' '))}" for reason, number in by_count)
     return f"{result.arm.name}: {count:,} of {len(unfinished):,} jobs did not finish ({listed})."
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.core.model.plan import WaitReason
 from scheduler.core.model.tables import NO_ROW
 from scheduler.simulator.replay.summary import summarize
 from scheduler.simulator.report.curves import (
@@ -20,6 +21,7 @@ from scheduler.simulator.report.curves import (
     waits_by_gang,
 )
 from scheduler.simulator.report.figures import Figures
+from scheduler.simulator.report.leftover import WORDS
 from scheduler.simulator.report.narrowed import narrowed
 from scheduler.simulator.state.outcome import Outcome, Stays
 from tests.support.simulator.outcomes import outcome_of, records_of, series_of, stays_of
@@ -162,3 +164,10 @@ def test_a_long_gantt_is_cut_at_a_moment() -> None:
     assert len(drawn.bars) == MOST_BARS
     assert drawn.until_s == MOST_BARS
     assert {bar.server for bar in drawn.bars} == {0}
+
+
+def test_each_reason_that_a_replay_can_give_has_words() -> None:
+    """In a replay no user suspends a job, no admin pauses, no environment is built, and no round is late."""
+    live_alone = {"preparing_environment", "held", "policy_paused", "scheduler_stale"}
+
+    assert set(WaitReason) - WORDS.keys() == live_alone
