@@ -21,7 +21,7 @@ from scheduler.services.accounts.tokens import token_create
 from scheduler.services.cluster.settings import cluster_row, settings_change
 from scheduler.services.cluster.shadow import shadow_choose
 from tests.support.live.ports import MemoryBell
-from tests.support.rows.factories import AT, job_make, queue_make, user_make
+from tests.support.rows.factories import AT, job_make, queue_make, server_make, user_make
 
 pytestmark = pytest.mark.django_db
 
@@ -135,6 +135,25 @@ def test_export_holds_no_formula_and_is_json_as_well(ada: Client) -> None:
     assert f",{evil}" not in text
     assert rows[0]["why"] == evil
     assert answer["Content-Disposition"] == 'attachment; filename="audit.json"'
+
+
+def test_a_removed_server_is_named_once(ada: Client) -> None:
+    """Its event keeps the name that it had, which stands there only where it has another one now."""
+    server = server_make("sim-09")
+    for name in ("sim-09", "old-09"):
+        Event.objects.create(
+            at=AT,
+            kind="server_removal",
+            actor="ada",
+            reason="remove",
+            server=server,
+            request_id="r",
+            data={"name": name},
+        )
+    page = ada.get("/admin/audit").content.decode()
+
+    assert page.count("sim-09") == 2
+    assert "sim-09 old-09" in page
 
 
 def test_audit_list_is_read_only() -> None:
