@@ -45,6 +45,19 @@ def test_a_long_name_is_wrapped(page: Page, site: Site, path: str, width: int) -
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("width", [390, 1440])
+def test_owners_of_waiting_jobs_break_only_where_they_are_long(page: Page, site: Site, width: int) -> None:
+    """A hyphen breaks no ordinary name; a long one is wrapped within the page."""
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(f"{site.url}/queues/vision")
+    owner = page.locator("#waiting .person").first
+    for name, is_long in (("user-5", False), ("anna-lena.meier-kurz", False), (LONG, True)):
+        owner.evaluate("(element, name) => { element.textContent = name; }", name)
+
+        assert owner.evaluate("element => element.offsetHeight > 20") == is_long
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 def test_question_before_a_member_is_removed_is_whole_on_a_phone(page: Page, site: Site) -> None:
     """It opens within the window, for short names and long ones, and its words are not cut off."""
     page.set_viewport_size({"width": 390, "height": 844})
