@@ -9,11 +9,12 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import TypeVar, overload
 
 import numpy as np
 
-from scheduler.core.model.tables import NO_ROW, IntArray, Placements, Snapshot, seat_order
+from scheduler.core.model.tables import NO_ROW, FloatArray, IntArray, Placements, Snapshot, seat_order
 from scheduler.core.model.trial import Trial
 
 # Numbers that belong to a reason. Keys carry their unit; values are plain JSON numbers or short strings.
@@ -203,6 +204,8 @@ class Plan:
         lent: Jobs without a share that run on GPUs lent to them, by row; what the next snapshot says of them.
         trials: What introspection wants to find in the next snapshot.
         again_at_s: When introspection wants the next round at the latest; +inf when it does not care.
+        keys: (n,) keys of the policy that made ``order``, NaN for jobs that it was not asked about (held back, guests);
+            empty where the jobs go by turns instead.
     """
 
     grants: Placements
@@ -216,10 +219,13 @@ class Plan:
     lent: frozenset[int] = frozenset()
     trials: tuple[Trial, ...] = ()
     again_at_s: float = math.inf
+    keys: FloatArray = field(default_factory=partial(np.zeros, 0), compare=False)
 
-    def on_rows(self, rows: IntArray) -> "Plan":
-        """Return the plan with row ``rows[r]`` of another snapshot for its row r; the hash stays as it is."""
+    def on_rows(self, rows: IntArray, num_jobs: int) -> "Plan":
+        """Return the plan with row ``rows[r]`` of a snapshot of so many jobs for its row r; the hash stays as it is."""
         number: list[int] = rows.tolist()
+        keys = np.full(num_jobs if len(self.keys) else 0, np.nan)
+        keys[rows if len(keys) else []] = self.keys
         by_job = np.append(rows, NO_ROW)[self.preemptions.by_job]  # NO_ROW is the last
         return replace(
             self,
@@ -231,6 +237,7 @@ class Plan:
             riding={number[guest]: number[host] for guest, host in self.riding.items()},
             preemptions=replace(self.preemptions, job=rows[self.preemptions.job], by_job=by_job),
             waiting=replace(self.waiting, job=rows[self.waiting.job]),
+            keys=keys,
         )
 
 

@@ -54,7 +54,7 @@ def plan_without(snapshot: Snapshot, held: Mapping[int, Cause], decide: Callable
     """
     last = sorted(held)
     others = np.delete(np.arange(len(snapshot.jobs)), last)
-    plan = decide(replace(only_jobs(snapshot, others), arrays=(), after=())).on_rows(others)
+    plan = decide(replace(only_jobs(snapshot, others), arrays=(), after=())).on_rows(others, len(snapshot.jobs))
     waiting = Waits(
         job=np.concatenate((plan.waiting.job, np.array(last, dtype=np.int64))),
         causes=[*plan.waiting.causes, *(held[row] for row in last)],

@@ -58,6 +58,8 @@ def introspect(snapshot: Snapshot, config: SchedulerConfig, decide: Decide) -> P
             scene = _without_proposals(scene, proposed)
     else:
         scene = proposed
+    if scene.config.policy is not config.policy:
+        plan = replace(plan, keys=np.zeros(0))  # those of turns, not of the policy
     return _as_seen(plan, scene, ordered, snapshot, server_row)
 
 
@@ -77,7 +79,7 @@ def _decided(scene: Scene, decide: Decide) -> Plan:
     guests = np.zeros(len(scene.snapshot.jobs), dtype=np.bool_)
     guests[list(scene.riding)] = True
     rows = np.flatnonzero(~guests)
-    return _with_guests(decide(only_jobs(scene.snapshot, rows), scene.config).on_rows(rows), scene)
+    return _with_guests(decide(only_jobs(scene.snapshot, rows), scene.config).on_rows(rows, len(guests)), scene)
 
 
 def _with_guests(plan: Plan, scene: Scene) -> Plan:

@@ -134,6 +134,7 @@ def _decide(snapshot: Snapshot, config: SchedulerConfig) -> Plan:
         waiting=waiting,
         plan_hash=plan_digest(snapshot, grants=grants, order=line.order, preemptions=preemptions, waiting=waiting),
         lent=frozenset(lent),
+        keys=shared.keys,
     )
 
 

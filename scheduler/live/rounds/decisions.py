@@ -8,10 +8,11 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import NO_ROW
 from scheduler.core.operations.place_in_line import Placed
-from scheduler.core.round.config import SchedulerConfig
 from scheduler.live.rounds.apply_plan import AppliedPlan
 from scheduler.live.rounds.seats import granted_seats
 from scheduler.live.rounds.snapshot import LiveSnapshot
@@ -87,11 +88,17 @@ def _grants(live: LiveSnapshot, plan: Plan, applied: AppliedPlan) -> list[Decide
     return entries
 
 
-def keys_of(live: LiveSnapshot, plan: Plan, config: SchedulerConfig) -> list[list[float | str]]:
-    """Return the first jobs in the order of the policy with the keys that made it; a key that is not finite is text."""
-    numbers, keys = live.tables.jobs.job_id.tolist(), config.policy.priority(live.tables).tolist()
-    rows = plan.order[:KEYS_MOST]
-    return [[numbers[row], round(keys[row], 6) if math.isfinite(keys[row]) else str(keys[row])] for row in rows]
+def keys_of(live: LiveSnapshot, plan: Plan) -> list[list[float | str]]:
+    """Return the first jobs in the order of the policy with the keys that made it; a key that is not finite is text.
+
+    Jobs that the policy was not asked about are left out; nothing is returned where another order than its own ruled.
+    """
+    rows = np.array(plan.order, dtype=np.int64) if len(plan.keys) else np.zeros(0, dtype=np.int64)
+    rows = rows[~np.isnan(plan.keys[rows])][:KEYS_MOST]
+    numbers, keys = live.tables.jobs.job_id[rows].tolist(), plan.keys[rows].tolist()
+    return [
+        [number, round(key, 6) if math.isfinite(key) else str(key)] for number, key in zip(numbers, keys, strict=True)
+    ]
 
 
 def shortened(decisions: Decisions, *, round_number: int) -> Decisions:

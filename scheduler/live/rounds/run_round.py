@@ -168,7 +168,7 @@ def _decide(begun: _Begun, ports: Ports) -> tuple[Round, Sequence[Placed], Appli
     except PlanInvariantError as error:
         return _refused(begun, error, ports), (), AppliedPlan()
     # Before the transaction, since submits wait for it and these take long with many jobs.
-    ready = _Ready(line=line_of(plan), keys=keys_of(begun.live, plan, begun.config), snapshot_hash=begun.live.digest())
+    ready = _Ready(line=line_of(plan), keys=keys_of(begun.live, plan), snapshot_hash=begun.live.digest())
     try:
         round_, applied = _write(begun, plan, ports, ready)
     except IntegrityError:  # another round gave the same GPUs, and was committed meanwhile

@@ -17,6 +17,7 @@ from scheduler.core.model.queue_tree import QueueTree
 from scheduler.core.model.tables import (
     NO_ROW,
     BoolArray,
+    FloatArray,
     IntArray,
     JobTable,
     Snapshot,
@@ -26,7 +27,7 @@ from scheduler.core.packing.board import Board
 from scheduler.core.packing.draft import Seats
 from scheduler.core.packing.elastic_seats import ElasticSeats, shrunk
 from scheduler.core.packing.kept_placements import placed, seats_by_job
-from scheduler.core.round.claim_order import policy_order
+from scheduler.core.round.claim_order import by_keys
 from scheduler.core.round.config import SchedulerConfig, SharePolicy
 from scheduler.core.round.feasibility import shapes_of
 from scheduler.core.round.introspection_loop import without_seats
@@ -49,7 +50,8 @@ class Shared:
     Attributes:
         snapshot: ``jobs.num_gpus`` are the shares, or the least a job needs where it gets none; ``held`` is what
             running jobs hold once they are resized.
-        order: (n,) job rows in the order of the policy, by their shares.
+        keys: (n,) keys of the policy, by their shares.
+        order: (n,) job rows by these keys.
         changed: (n,) running jobs that are resized, or have to go elsewhere or wait for their share.
         unshared: (n,) jobs that could run but get no GPU.
         reclaimed: (n,) jobs that may not be stopped, but borrow what another queue takes back.
@@ -60,6 +62,7 @@ class Shared:
     """
 
     snapshot: Snapshot
+    keys: FloatArray
     order: IntArray
     changed: BoolArray
     unshared: BoolArray
@@ -80,9 +83,11 @@ def with_shares(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree) ->
     none = np.zeros(len(jobs), dtype=np.bool_)
     nothing = np.zeros(len(tree.quota), dtype=np.int64)
     if not isinstance(policy, SharePolicy) or not len(jobs):
+        keys = policy.priority(snapshot)
         return Shared(
             snapshot=snapshot,
-            order=policy_order(snapshot, config),
+            keys=keys,
+            order=by_keys(jobs, keys),
             changed=none,
             unshared=none,
             reclaimed=none,
@@ -100,7 +105,8 @@ def with_shares(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree) ->
     shares, queue_gpus = _ask(_unlent(could, lent), policy, tree, asking, held * keeps, guaranteed)
     given, unshared = by_queue(tree, jobs, shares), asking & (shares == 0)
     wanted = replace(snapshot, jobs=_with_num_gpus(jobs, np.where(shares > 0, shares, jobs.min_gpus)))
-    order = policy_order(wanted, config)
+    keys = policy.priority(wanted)
+    order = by_keys(wanted.jobs, keys)
     seated, leaves = _reseated(wanted, config, tree, order, shares, held, lent)
     elastic = jobs.min_gpus < jobs.max_gpus  # a rigid job that lost a server begins again elsewhere
     changed = jobs.running & elastic & (held > 0) & (asking | keeps) & (seated.jobs.num_gpus != held)
@@ -108,6 +114,7 @@ def with_shares(snapshot: Snapshot, config: SchedulerConfig, tree: QueueTree) ->
     changed |= jobs.running & (held >= jobs.min_gpus) & ~asking & ~keeps  # its least fits on no servers
     return Shared(
         snapshot=seated,
+        keys=keys,
         order=order,
         changed=changed,
         unshared=unshared,

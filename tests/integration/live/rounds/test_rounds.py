@@ -262,6 +262,22 @@ def test_refused_rounds_are_asked_for_by_the_beat_alone(world: World, monkeypatc
     world.until_state(job, JobState.RUNNING, within_s=5)
 
 
+def test_round_keeps_the_keys_that_made_its_order(world: World) -> None:
+    """Those of a share policy count the GPUs that jobs get; where jobs take turns no key of the policy ruled."""
+    world.settings(policy="afs-l")
+    world.server("alpha", slots=4)
+    job = world.submit(resources={"gpus": 1, "min_gpus": 1, "max_gpus": 4})
+    round_ = world.round()
+    assert round_ is not None
+
+    assert round_.num_gpus_granted > 1
+    assert round_.decisions["keys"] == [[job.number, -float(round_.num_gpus_granted)]]
+    world.settings(policy="fifo", introspection=["slicing"])
+    turns = world.round()
+    assert turns is not None
+    assert turns.decisions.get("keys") == []
+
+
 def test_job_cancelled_between_snapshot_and_apply_is_skipped(world: World) -> None:
     """Guards meet what changed since the snapshot; the rest of the round is applied."""
     from scheduler.choices import build_config
