@@ -40,6 +40,7 @@ class Slicing:
     """
 
     name: ClassVar[str] = "slicing"
+    takes_turns: ClassVar[bool] = True
 
     quantum_s: float = field(
         default=60.0, metadata={"help": "How long a job runs before the next takes its turn, seconds.", "minimum": 1.0}

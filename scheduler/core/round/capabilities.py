@@ -1,7 +1,7 @@
-"""What a policy, locality or mechanism may declare beside its one duty, each a protocol of one method or property.
+"""What policies, localities, mechanisms and introspections may declare beside their one duty.
 
-Rounds and replays ask with ``isinstance``. One that declares nothing works too, only without what the declaration
-allows, such as a faster replay.
+Each is a protocol of one method or property. Rounds and replays ask with ``isinstance``. One that declares nothing
+works too, only without what the declaration allows, such as a faster replay.
 """
 
 from typing import Protocol, runtime_checkable
@@ -10,7 +10,7 @@ from scheduler.core.model.cpu_memory_bounds import Needs
 from scheduler.core.model.tables import BoolArray, FloatArray, IntArray, JobTable, QueueTable, ServerTable, Snapshot
 from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
 from scheduler.core.performance.resources import Filling
-from scheduler.core.round.config import Mechanism
+from scheduler.core.round.config import Mechanism, SchedulerConfig
 
 
 @runtime_checkable
@@ -152,6 +152,20 @@ class MayRepack(Protocol):
         """Return whether all jobs are placed anew; running jobs that may be stopped are then movable in the draft."""
 
 
+@runtime_checkable
+class TakesTurns(Protocol):
+    """An introspection under which running jobs are suspended so that others have their turn, and resume later."""
+
+    @property
+    def takes_turns(self) -> bool:
+        """Return whether jobs take turns with the present options."""
+
+
 def repacks(mechanism: Mechanism) -> bool:
     """Return whether the mechanism places every job anew in each round."""
     return isinstance(mechanism, MayRepack) and mechanism.repack
+
+
+def takes_turns(config: SchedulerConfig) -> bool:
+    """Return whether jobs take turns under the configuration."""
+    return any(isinstance(part, TakesTurns) and part.takes_turns for part in config.introspection)

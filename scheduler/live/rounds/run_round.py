@@ -18,10 +18,9 @@ from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import Snapshot
 from scheduler.core.operations.place_in_line import Placed, line_of
-from scheduler.core.round.capabilities import Promotes
+from scheduler.core.round.capabilities import Promotes, takes_turns
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.round.plan_round import plan_round
-from scheduler.introspection.slicing import Slicing
 from scheduler.live.attempts.wants import wants_apply
 from scheduler.live.gangs.membership import gangs_forming
 from scheduler.live.rounds.apply_plan import AppliedPlan, plan_apply
@@ -137,7 +136,7 @@ def _forming_kept(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
     """
     tables = live.tables
     young = tables.now_s - tables.jobs.held_at_s < FORMING_MOST_S
-    rows = {pk: row for row, pk in live.attempt_pks.items() if young[row]} if _takes_turns(config) else {}
+    rows = {pk: row for row, pk in live.attempt_pks.items() if young[row]} if takes_turns(config) else {}
     forming = gangs_forming(rows) if rows else set()
     if not forming:
         return live
@@ -194,7 +193,7 @@ def _write(begun: _Begun, plan: Plan, ports: Ports, ready: _Ready) -> tuple[Roun
     """Apply the plan and write the row of the round."""
     number = begun.live.round_number + 1
     applied = plan_apply(
-        begun.live, plan, round_number=number, ids=ports.ids, at=begun.at, parks=_takes_turns(begun.config)
+        begun.live, plan, round_number=number, ids=ports.ids, at=begun.at, parks=takes_turns(begun.config)
     )
     loans_record(begun.live, plan)
     tried = trials_write(plan, begun.live.tables.jobs, round_number=number, at=begun.at)
@@ -208,10 +207,6 @@ def _write(begun: _Begun, plan: Plan, ports: Ports, ready: _Ready) -> tuple[Roun
         round_.decisions = {**round_.decisions, "trials": tried}
     round_.save(force_insert=True)
     return round_, applied
-
-
-def _takes_turns(config: SchedulerConfig) -> bool:
-    return any(isinstance(part, Slicing) for part in config.introspection)
 
 
 def _remember_when(begun: _Begun, plan: Plan) -> None:

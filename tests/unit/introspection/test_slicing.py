@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scheduler.choices import build_config
 from scheduler.core.model.tables import JobTable, Snapshot
 from scheduler.core.model.trial import Trial, TrialKind
+from scheduler.core.round.capabilities import takes_turns
 from scheduler.core.round.plan_round import plan_round
+from scheduler.introspection import INTROSPECTIONS
 from scheduler.introspection.slicing import Slicing
 from scheduler.simulator.draws import Draws
 from tests.support.live.turns import Clock, introspective
@@ -18,6 +21,12 @@ from tests.support.simulator.strategies import JobRow, QueueRow, ServerRow, snap
 
 def _cluster(jobs: list[JobRow], *gpus: int) -> Snapshot:
     return snapshot_of(jobs, [ServerRow(num_gpus=count) for count in gpus], now_s=0.0)
+
+
+@pytest.mark.parametrize("name", INTROSPECTIONS)
+def test_slicing_alone_declares_that_jobs_take_turns(name: str) -> None:
+    """Live rounds park jobs, and keep gangs that form, where an introspection declares it, whatever its name."""
+    assert takes_turns(build_config(policy="fifo", introspection=(name,))) == (name == "slicing")
 
 
 def test_six_jobs_on_four_gpus_run_two_thirds_of_the_time_each() -> None:
