@@ -18,7 +18,11 @@ class Promotes(Protocol):
     """A policy that moves jobs to its top queue after a long wait."""
 
     def promoted(self, jobs: JobTable) -> BoolArray:
-        """Return (n,) jobs whose attained service, executed time and waited time are set to 0 now."""
+        """Return (n,) jobs whose columns ``RESET_BY_PROMOTION`` are set to 0 now."""
+
+
+# Attained service, executed time and waited time: a promoted job begins again at the top.
+RESET_BY_PROMOTION = ("attained_gpu_s", "executed_s", "waited_s")
 
 
 @runtime_checkable

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 from django.db import IntegrityError, transaction
@@ -18,7 +19,7 @@ from scheduler.core.model.errors import PlanInvariantError
 from scheduler.core.model.plan import Plan
 from scheduler.core.model.tables import Snapshot
 from scheduler.core.operations.place_in_line import Placed, line_of
-from scheduler.core.round.capabilities import Promotes, takes_turns
+from scheduler.core.round.capabilities import RESET_BY_PROMOTION, Promotes, takes_turns
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.core.round.plan_round import plan_round
 from scheduler.live.attempts.wants import wants_apply
@@ -151,13 +152,9 @@ def with_promotions(tables: Snapshot, config: SchedulerConfig) -> Snapshot:
     if not promoted.any():
         return tables
     jobs = tables.jobs
-    again = replace(
-        jobs,
-        attained_gpu_s=np.where(promoted, 0.0, jobs.attained_gpu_s),
-        executed_s=np.where(promoted, 0.0, jobs.executed_s),
-        waited_s=np.where(promoted, 0.0, jobs.waited_s),
-    )
-    return replace(tables, jobs=again)
+    # Any: a column of the table may be of another type than these.
+    reset: dict[str, Any] = {name: np.where(promoted, 0.0, getattr(jobs, name)) for name in RESET_BY_PROMOTION}
+    return replace(tables, jobs=replace(jobs, **reset))
 
 
 def _decide(begun: _Begun, ports: Ports) -> tuple[Round, Sequence[Placed], AppliedPlan]:

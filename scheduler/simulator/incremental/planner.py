@@ -10,6 +10,7 @@ from scheduler.core.model.changes import Changes, Grant
 from scheduler.core.model.plan import PreemptRule
 from scheduler.core.model.tables import IntArray, JobTable
 from scheduler.core.packing.cpu_memory_ledger import CpuMemoryLedger
+from scheduler.core.round.capabilities import RESET_BY_PROMOTION
 from scheduler.core.round.config import SchedulerConfig
 from scheduler.simulator.incremental.walks.single_queue_walk import Moves, SingleQueueWalk
 from scheduler.simulator.state.columns import Columns
@@ -41,8 +42,8 @@ def promote(columns: Columns, rows: IntArray, now_s: float) -> None:
     """Move jobs to the top of a feedback queue."""
     for row in rows.tolist():
         columns.settle(row, now_s)
-    for column in (columns.attained_gpu_s, columns.executed_s, columns.waited_s):
-        column[rows] = 0.0
+    for name in RESET_BY_PROMOTION:
+        getattr(columns, name)[rows] = 0.0
 
 
 def granted(moves: Moves, walk: SingleQueueWalk, ledger: CpuMemoryLedger) -> Changes:
