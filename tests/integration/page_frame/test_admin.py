@@ -95,6 +95,7 @@ def test_what_the_scheduler_does_is_not_in_the_audit_list(ada: Client) -> None:
     job_make(state="completed")  # type: ignore[arg-type]  # a state by its text
 
     assert ada.get("/api/v1/audit").json()["results"] == []
+    assert "What the scheduler does by itself stands with its jobs" in ada.get("/admin/audit").content.decode()
 
 
 @pytest.mark.parametrize(
