@@ -97,7 +97,7 @@ def arrays(given: Namespace) -> int:
     cells = []
     for row in rows:
         counts = row["states"]
-        waiting = sum(counts.get(state, 0) for state in ("queued", "parked", "suspended"))
+        waiting = counts.get("queued", 0) + counts.get("suspended", 0)
         ended = [counts.get(state, 0) for state in ("completed", "failed", "cancelled")]
         sums = (row["num_jobs"], waiting, row["num_jobs"] - waiting - sum(ended), *ended)
         cells.append((row["key"], row["name"], row["queue"], row["owner"], *sums, since(row["submitted_at"])))

@@ -251,13 +251,14 @@ def test_arrays_are_listed(shop: World, capsys: pytest.CaptureFixture[str], monk
     key = capsys.readouterr().out.split()[0]
     of_array = Job.objects.filter(array_number=int(key.removeprefix("A-")))
     of_array.filter(array_index=1).update(state=JobState.FAILED, ended_at=F("submitted_at"), wait_reason="")
+    of_array.filter(array_index=2).update(state=JobState.PARKED)  # at work, as the limit of an array counts it
 
     assert main(["arrays"]) == 0
     heads, row, *_ = capsys.readouterr().out.splitlines()
     assert heads.split()[4:] == ["JOBS", "WAITING", "AT", "WORK", "COMPLETED", "FAILED", "CANCELLED", "AGE"]
-    assert row.split()[:9] == [key, "train", "vision", "mia", "3", "2", "0", "0", "1"]
+    assert row.split()[:9] == [key, "train", "vision", "mia", "3", "1", "1", "0", "1"]
     assert main(["arrays", "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["states"] == {"failed": 1, "queued": 2}
+    assert json.loads(capsys.readouterr().out)[0]["states"] == {"failed": 1, "parked": 1, "queued": 1}
     assert main(["arrays", "--limit", "0"]) == 2
     sign_in(shop, "outsider", monkeypatch)
     capsys.readouterr()
