@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from http.client import HTTPException
 from typing import Any
 
 from clusterweb.client.errors import CommandError, ServerRefused
@@ -94,8 +93,8 @@ def submit_many(client: Rest, specs: Sequence[bytes], *, key: str, so_far: Progr
             so_far.is_unknown = error.status >= 500 or error.code == "first_still_runs"
             so_far.is_reused = error.code == KEY_REUSED
             return so_far
-        except (CommandError, OSError, HTTPException) as error:
-            so_far.problem, so_far.is_unknown = str(error) or type(error).__name__, True
+        except CommandError as error:
+            so_far.problem, so_far.is_unknown = str(error), True
             return so_far
         so_far.jobs += jobs
         so_far.accepted = end

@@ -131,17 +131,26 @@ class Rest:
         body: "Content | None" = None,
         headers: Mapping[str, str] | None = None,
     ) -> Json:
-        with self._open(method, path, query=query, body=body, headers=headers) as answer:
-            try:
-                data = json.loads(answer.read() or b"null")
-            except ValueError:
-                raise CommandError(
-                    f"{self.account.url} answers with something that is no JSON. Does a proxy stand before Clusterweb?"
-                ) from None
-            self.device_kinds = _device_kinds(answer) or self.device_kinds
-            if isinstance(data, dict) and (etag := answer.headers.get("ETag")):
-                data["etag"] = etag
-            return data
+        for wait_s in (*_AGAIN_S, None):
+            with self._open(method, path, query=query, body=body, headers=headers) as answer:
+                try:
+                    text = answer.read()
+                except (OSError, HTTPException) as error:  # it broke off; see ``_open`` for trying again
+                    if wait_s is None:
+                        raise self._no_answer(error) from None
+                    time.sleep(wait_s)
+                    continue
+            break
+        try:
+            data = json.loads(text or b"null")
+        except ValueError:
+            raise CommandError(
+                f"{self.account.url} answers with something that is no JSON. Does a proxy stand before Clusterweb?"
+            ) from None
+        self.device_kinds = _device_kinds(answer) or self.device_kinds
+        if isinstance(data, dict) and (etag := answer.headers.get("ETag")):
+            data["etag"] = etag
+        return data
 
     def _open(
         self,
@@ -167,12 +176,16 @@ class Rest:
                 if error.code not in {429, 503} or wait_s is None:
                     raise ServerRefused(error.code, _problem(error), device_kinds=_device_kinds(error)) from None
                 time.sleep(min(30.0, float(error.headers.get("Retry-After") or wait_s)))
-            except urllib.error.URLError as error:
+            except (OSError, HTTPException) as error:  # not there, or it went away before it answered
                 # A write carries a key or a version, so that trying again does it once.
                 if wait_s is None:
-                    raise CommandError(f"{self.account.url} does not answer: {error.reason}") from None
+                    raise self._no_answer(error) from None
                 time.sleep(wait_s)
         raise AssertionError("the last try returns or raises")
+
+    def _no_answer(self, error: Exception) -> CommandError:
+        why = getattr(error, "reason", "") or str(error) or type(error).__name__
+        return CommandError(f"{self.account.url} does not answer: {why}")
 
 
 def _device_kinds(answer: HTTPResponse | urllib.error.HTTPError) -> list[str]:
