@@ -21,7 +21,7 @@ from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.environments.rows import environment_of
 from scheduler.services.jobs.cancel_suspend_resume import job_locked
-from scheduler.services.jobs.check import spec_check
+from scheduler.services.jobs.check import spec_check_of
 from scheduler.services.jobs.profiles import profile_for
 from scheduler.services.jobs.state import job_event
 from scheduler.services.permission import actor_name
@@ -29,6 +29,7 @@ from scheduler.services.secrets.use import missing_errors
 
 RESOURCES = ("gpus", "min_gpus", "max_servers", "cpus", "memory")
 FIELDS = ("queue", *RESOURCES)
+TOLD = (*RESOURCES, "max_gpus")  # which follows from the others
 CHANGEABLE = (JobState.QUEUED, JobState.SUSPENDED)
 
 JobChange = Mapping[str, Any]  # new values by name of a field, of FIELDS
@@ -51,7 +52,7 @@ def job_change(*, actor: Actor, job: Job, change: JobChange, at: datetime) -> Jo
         spec = spec_changed(before, change)
         if spec == before:
             return job
-        checked = spec_check(actor=actor, spec=spec)
+        checked = spec_check_of(job, spec, actor=actor)
         _check_owner(job.owner, checked.queue)
         missing = missing_errors(owner=job.owner, queue=checked.queue, uses=spec.secrets)
         if missing:
@@ -95,7 +96,7 @@ def spec_changed(spec: JobSpec, change: JobChange) -> JobSpec:
 def _told(before: JobSpec, after: JobSpec) -> dict[str, Any]:
     """Return the changed resources for the event."""
     old, new = before.to_json()["resources"], after.to_json()["resources"]
-    return {name: {"before": old[name], "after": new[name]} for name in RESOURCES if old[name] != new[name]}
+    return {name: {"before": old[name], "after": new[name]} for name in TOLD if old[name] != new[name]}
 
 
 def _moved(before: int, after: int) -> dict[str, Any]:

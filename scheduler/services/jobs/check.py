@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.models import Count, Exists, OuterRef, Q
 
 from scheduler.core.model.errors import FieldError, NotAllowed, SpecInvalid
-from scheduler.core.model.lifecycle import JobState
+from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.core.spec.env import secret_errors
 from scheduler.core.spec.launch import unsaid_errors, unsplit_errors
 from scheduler.core.spec.limits import ERRORS
@@ -145,8 +145,29 @@ def _files_of_python(spec: JobSpec) -> tuple[str | None, ...]:
 
 def spec_check(*, actor: Actor, spec: JobSpec) -> CheckedSpec:
     """Return the rows that a parsed spec names. Raises as ``job_checked`` does."""
+    return _spec_check(_signed_in(actor), spec)
+
+
+def spec_check_of(job: Job, spec: JobSpec, *, actor: Actor) -> CheckedSpec:
+    """Return the rows that the spec of a stored job would name.
+
+    The job counts once, also where its spec is that of a whole array: as it is stored now, it is left out, and beyond
+    what was queued before it has to be within the limits. What it may use is its owner's.
+
+    Args:
+        job: Waiting, or about to wait again.
+        spec: What it would ask for.
+        actor: Who wants it so, and has to be allowed to submit to its queue.
+
+    Raises:
+        SpecInvalid, NotAllowed: As ``job_checked`` does.
+    """
+    return _spec_check(job.owner, spec, stored=job, chooser=_signed_in(actor))
+
+
+def _spec_check(owner: User, spec: JobSpec, *, stored: Job | None = None, chooser: User | None = None) -> CheckedSpec:
     cluster = cluster_row()
-    found, errors = _cluster_errors(_signed_in(actor), spec, cluster, bad=frozenset())
+    found, errors = _cluster_errors(owner, spec, cluster, bad=frozenset(), stored=stored, chooser=chooser)
     errors += _errors_of_length(spec, most_bytes=cluster.spec_most_bytes)
     if errors or found is None:
         raise SpecInvalid(errors)
@@ -160,17 +181,24 @@ def _signed_in(actor: Actor) -> User:
 
 
 def _cluster_errors(
-    owner: User, spec: JobSpec, cluster: Cluster, *, bad: frozenset[str]
+    owner: User,
+    spec: JobSpec,
+    cluster: Cluster,
+    *,
+    bad: frozenset[str],
+    stored: Job | None = None,
+    chooser: User | None = None,
 ) -> tuple[CheckedSpec | None, list[FieldError]]:
     """Check what depends on the cluster, fields in ``bad`` aside; they are wrong already.
 
-    The rows are there as soon as they are known, even if no server could hold the job.
+    The rows are there as soon as they are known, even if no server could hold the job. For ``stored`` and ``chooser``
+    see ``spec_check_of``.
     """
     if "" in bad:
         return None, []
     errors: list[FieldError] = []
     access = access_of(owner)
-    queue = None if "/queue" in bad else _queue(access, spec.queue, errors)
+    queue = None if "/queue" in bad else _queue(access_of(chooser) if chooser else access, spec.queue, errors)
     profile = None if "/profile" in bad else _profile(spec.profile, errors)
     spec, unfetched = git_resolved(owner, spec)
     if spec.code is not None and not unfetched:
@@ -184,7 +212,7 @@ def _cluster_errors(
     if queue is None:
         return None, errors
     errors += _errors_of_gpu_limit(queue, spec)
-    may_queue, over = queued_errors(owner, {queue: spec.num_jobs}, cluster)
+    may_queue, over = queued_errors(owner, {queue: _more_queued(spec, queue, stored)}, cluster, besides=stored)
     errors += over
     if names_nothing:
         return None, errors
@@ -241,18 +269,30 @@ def _errors_of_length(spec: JobSpec, *, most_bytes: int) -> list[FieldError]:
     return [FieldError(pointer="/files", code="length", detail=detail)]
 
 
-def queued_errors(owner: User, jobs: Mapping[Queue, int], cluster: Cluster) -> tuple[int, list[FieldError]]:
+def _more_queued(spec: JobSpec, queue: Queue, stored: Job | None) -> int:
+    """Return how many queued jobs a spec adds to the queue; a stored job that stays in its queue adds none."""
+    if stored is None:
+        return spec.num_jobs
+    return int(stored.queue_id != queue.pk or stored.state in TERMINAL)
+
+
+def queued_errors(
+    owner: User, jobs: Mapping[Queue, int], cluster: Cluster, *, besides: Job | None = None
+) -> tuple[int, list[FieldError]]:
     """Return an error for each limit that more queued jobs of a user would exceed.
 
     Args:
         owner: Whose they are.
         jobs: How many more, by queue.
         cluster: Its settings.
+        besides: A job that is not counted: one of ``jobs``, or none of them where it stays as it is.
 
     Returns:
         How many more there could be, and the errors.
     """
     mine = Job.objects.filter(owner=owner, state=JobState.QUEUED).order_by()
+    if besides is not None:
+        mine = mine.exclude(pk=besides.pk)
     queued = dict(mine.values_list("queue").annotate(count=Count("pk")))
     limits = [("the cluster", sum(queued.values()), sum(jobs.values()), cluster.user_most_queued)]
     for queue, more in jobs.items():
@@ -260,7 +300,7 @@ def queued_errors(owner: User, jobs: Mapping[Queue, int], cluster: Cluster) -> t
             limits.append((queue.name, queued.get(queue.pk, 0), more, queue.user_max_queued))
     errors = []
     for place, count, more, most in limits:
-        if count + more > most:
+        if more and count + more > most:
             right = "Submit again when one has started, or cancel one."
             if more > 1:
                 right = f"Submit at most {max(0, most - count)} instead of {more}, and the rest when some have started."
@@ -320,8 +360,8 @@ def _capacity_errors(spec: JobSpec) -> list[FieldError]:
         most_cpus = sum(sorted((cpus for _, cpus, _ in servers), reverse=True)[: asked.max_servers])
         most_memory = sum(sorted((memory for _, _, memory in servers), reverse=True)[: asked.max_servers])
     else:
-        holder = f"no server with {asked.gpus} {'GPU' if asked.gpus == 1 else 'GPUs'} has more"
-        fitting = [(cpus, memory_bytes) for gpus, cpus, memory_bytes in servers if gpus >= asked.gpus]
+        holder = f"no server with {least_gpus} {'GPU' if least_gpus == 1 else 'GPUs'} has more"
+        fitting = [(cpus, memory_bytes) for gpus, cpus, memory_bytes in servers if gpus >= least_gpus]
         most_cpus, most_memory = max(cpus for cpus, _ in fitting), max(memory_bytes for _, memory_bytes in fitting)
     errors = []
     if asked.cpus is not None and asked.cpus > most_cpus:

@@ -12,7 +12,7 @@ from scheduler.notify import request_round, touch_queue
 from scheduler.selectors.jobs.restoring import UNDO_S, WAITED, restored_state
 from scheduler.selectors.visibility import Actor
 from scheduler.services.jobs.cancel_suspend_resume import job_locked
-from scheduler.services.jobs.check import spec_check
+from scheduler.services.jobs.check import spec_check_of
 from scheduler.services.jobs.state import job_transition
 from scheduler.services.permission import actor_name
 
@@ -36,7 +36,7 @@ def job_restore(*, actor: Actor, job: Job, at: datetime) -> Job:
                 f"J-{job.number} is {job.state}. Only a cancel of a job that waited can be taken back, "
                 f"within {UNDO_S / 60:.0f} min."
             )
-        spec_check(actor=job.owner, spec=JobSpec.parse(job.spec))
+        spec_check_of(job, JobSpec.parse(job.spec), actor=job.owner)
         wanted = "run" if to is JobState.QUEUED else "suspend"
         job_transition(job=job, to=to, at=at, actor=actor_name(actor), reason="restore", changes={"wanted": wanted})
         touch_queue(job.queue_id)

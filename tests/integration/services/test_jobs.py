@@ -147,6 +147,16 @@ def test_more_gpus_than_the_servers_have_are_refused(member: User) -> None:
     ]
 
 
+def test_an_elastic_job_wider_than_each_server_is_stored(member: User) -> None:
+    """Its least number fits on one, and then cores and memory are held against the servers that hold the least."""
+    server_make(gpus=4)
+
+    assert job_check(actor=member, data=data(resources={"gpus": 8, "min_gpus": 2})).resources.min_gpus == 2
+    [(pointer, code, said)] = refused(member, data(resources={"gpus": 8, "min_gpus": 2, "cpus": 4096}))
+    assert (pointer, code) == ("/resources/cpus", "capacity")
+    assert "no server with 2 GPUs has more" in said
+
+
 def test_a_wrong_resource_hides_no_other(member: User) -> None:
     """The GPUs are checked beside memory that cannot be read; with a wrong width nothing is said of the rest."""
     server_make(gpus=2)

@@ -13,7 +13,9 @@ from scheduler.core.model.plan import WaitReason
 from scheduler.models import Event, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import use_bell
+from scheduler.services.jobs.change import job_change
 from scheduler.services.jobs.check import spec_check
+from scheduler.services.jobs.submit import jobs_store
 from scheduler.services.queues.user_limits import queue_limit_users
 from scheduler.whatif.one_job.preview import job_preview
 from tests.support.live.world import World
@@ -77,6 +79,24 @@ def test_more_than_a_user_may_have_is_refused_at_the_door(world: World) -> None:
     with pytest.raises(SpecInvalid, match="You have 1 queued in vision"):
         world.submit(actor=user)
     world.submit()  # another user has a number of one's own
+
+
+def test_a_change_at_the_limit_counts_the_job_once(world: World) -> None:
+    """Who may queue no more can still change what waits; an array's job is one; a lead's own jobs do not count."""
+    world.until_state(world.submit(gpus=4), JobState.RUNNING)
+    user, lead = (member_make(Queue.objects.get(name="vision"), role) for role in (Role.MEMBER, Role.LEAD))
+    job = world.submit(actor=user, gpus=2)
+    spec = spec_make(queue="vision", array="0-1")
+    of_array = jobs_store([spec_check(actor=user, spec=spec)], at=world.clock.now(), ids=world.ports.ids)[0]
+    for _ in range(3):
+        world.submit(actor=lead)
+    limit(world, user_max_queued=3)
+
+    for actor, changed, cpus in ((user, job, 1), (lead, job, 2), (lead, of_array, 1)):
+        made = job_change(actor=actor, job=changed, change={"cpus": cpus}, at=world.clock.now())
+        assert made.spec["resources"]["cpus"] == cpus
+    with pytest.raises(SpecInvalid, match="You have 3 queued in vision"):
+        world.submit(actor=user)
 
 
 def test_a_dry_run_knows_the_limit_of_its_owner(world: World) -> None:
