@@ -149,13 +149,10 @@ def spec_check(*, actor: Actor, spec: JobSpec) -> CheckedSpec:
 
 
 def spec_check_of(job: Job, spec: JobSpec, *, actor: Actor) -> CheckedSpec:
-    """Return the rows that the spec of a stored job would name.
-
-    The job counts once, also where its spec is that of a whole array: as it is stored now, it is left out, and beyond
-    what was queued before it has to be within the limits. What it may use is its owner's.
+    """Return the rows that a new spec of a stored job names. Only a queue that is new to it gets one job more.
 
     Args:
-        job: Waiting, or about to wait again.
+        job: Waiting, or about to wait again. What it may use is its owner's.
         spec: What it would ask for.
         actor: Who wants it so, and has to be allowed to submit to its queue.
 

@@ -55,10 +55,11 @@ class LiveRate(NamedTuple):
 
 
 def fingerprint_of(spec: JobSpec) -> str:
-    """Return the fingerprint of a spec: its command, code and environment, but not its name, queue or resources."""
+    """Return the fingerprint of a spec: what its processes run, in which environment, but not with which resources."""
     code = [] if spec.code is None else [spec.code.manifest]
-    told = json.dumps([spec.command, spec.files, spec.env, *code], sort_keys=True)
-    return AUTO_PREFIX + hashlib.sha256(told.encode()).hexdigest()[:16]
+    python = [] if spec.python is None else [spec.python.to_json()]
+    text = json.dumps([spec.command, spec.files, spec.env, *code, *python], sort_keys=True)
+    return AUTO_PREFIX + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def profile_for(spec: JobSpec) -> Profile | None:

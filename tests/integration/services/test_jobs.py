@@ -1,5 +1,6 @@
 """Submitting, cancelling, suspending and resuming jobs."""
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from scheduler.models.queue import Role
 from scheduler.notify import use_bell
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
 from scheduler.services.jobs.check import job_check
+from scheduler.services.jobs.profiles import fingerprint_of
 from scheduler.services.jobs.submit import job_submit
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.factories import (
@@ -325,3 +327,14 @@ def test_service_acts_on_the_job_as_it_is_now(member: User, vision: Queue) -> No
     job = job_cancel(actor=member, job=shown, at=AT)
 
     assert (job.state, job.wanted) == (JobState.LAUNCHING, "cancel")
+
+
+def test_a_profile_is_of_one_python_environment() -> None:
+    """The same command with another torch runs at another rate; one without an environment keeps what was measured."""
+    plain = spec_make()
+    files = {"old.txt": "torch==2.0", "new.txt": "torch"}
+    chosen = [spec_make(python={"requirements": name}, files=files) for name in files]
+    of_text = hashlib.sha256(b'[["true"], {}, {}]').hexdigest()[:16]
+
+    assert fingerprint_of(plain) == f"auto-{of_text}"
+    assert len({fingerprint_of(spec) for spec in (plain, *chosen)}) == 3
