@@ -6,9 +6,10 @@ import re
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from clusterweb.client.errors import CommandError
 from clusterweb.client.folders.folder import code_dir, named_folder
@@ -25,11 +26,13 @@ class Asked:
 
     Attributes:
         many: The specs where the text holds several; else empty.
+        beside: Where the text lies, whose files are not sent unless the spec or the arguments name them.
     """
 
     spec: bytes
     folder: Path | None = None
     many: tuple[bytes, ...] = ()
+    beside: Path | None = None
 
 
 def spec_bytes(name: str) -> bytes:
@@ -49,11 +52,17 @@ def asked_of(given: Namespace) -> Asked:
         if flags or given.words:
             raise CommandError("The spec says what to run. Only a folder without job.yaml takes flags and a command.")
         spec = spec_bytes(given.spec)
+        if given.spec.endswith(".py"):
+            folder, script = os.path.split(given.spec)
+            raise CommandError(
+                f"{given.spec} is a script, not a spec. To send the folder it lies in, and start it there:\n"
+                f"clusterweb submit {shlex.quote(folder or '.')} --queue QUEUE -- python {shlex.quote(script)}"
+            )
         many = split_specs(spec)
         if len(many) > 1:
             return Asked(spec=spec, many=tuple(many))
         beside = Path.cwd() if given.spec == "-" else Path(given.spec).parent
-        return Asked(spec=many[0], folder=named_folder(many[0], beside))
+        return Asked(spec=many[0], folder=named_folder(many[0], beside), beside=beside)
     folder = Path(given.spec)
     found = next((name for name in SPEC_NAMES if (folder / name).is_file()), None)
     if found is None:
@@ -64,6 +73,14 @@ def asked_of(given: Namespace) -> Asked:
     if len(one := split_specs(spec)) == 1:
         spec = one[0]
     return Asked(spec=spec, folder=named_folder(spec, folder) or folder)
+
+
+def left_behind(asked: Asked, spec: Mapping[str, Any]) -> str:
+    """Return what the command of a stored spec starts, if that lies beside its text and is not sent; else empty."""
+    if asked.beside is None or spec["code"] is not None:
+        return ""
+    named = (word for word in spec["command"] if not os.path.isabs(word) and word not in spec["files"])
+    return next((word for word in named if (asked.beside / word).is_file()), "")
 
 
 def require_no_folder(specs: Sequence[bytes]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 
-from clusterweb.cli.asked import Asked, asked_of, require_no_folder, spec_bytes
+from clusterweb.cli.asked import Asked, asked_of, left_behind, require_no_folder, spec_bytes
 from clusterweb.cli.output.foretold import environment_lines, preview_text, wait_lines, when_lines
 from clusterweb.cli.output.harmless import RESET, harmless
 from clusterweb.cli.output.text import counted, devices_named, in_words, progress, since, size, table
@@ -63,6 +63,12 @@ def _submit_one(given: Namespace, asked: Asked) -> int:
         return error.exit_status
     if _per(job) != "job":
         print(f"Its command starts {_STARTS[_per(job)]}.", file=sys.stderr)
+    if script := left_behind(asked, job["spec"]):
+        print(
+            f"{script} lies beside the spec and is not sent: the job finds it only if its server has it. To send the "
+            "folder, write code: {dir: .} into the spec.",
+            file=sys.stderr,
+        )
     if not given.wait:
         show(given, job, f"{job['array'] or 'J-' + str(job['number'])}  {job['id']}")
         return 0

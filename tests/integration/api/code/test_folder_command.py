@@ -158,6 +158,27 @@ def test_what_cannot_be_meant_is_refused(
     assert not CodeBlob.objects.exists()
 
 
+def test_a_script_in_place_of_a_spec_is_told_the_way(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not that its ninth line is no YAML."""
+    write(my__train_py="import torch\n")
+
+    assert main(["submit", "my/train.py"]) != 0
+    told = capsys.readouterr().err
+    assert "my/train.py is a script, not a spec." in told
+    assert told.splitlines()[-1] == "clusterweb submit my --queue QUEUE -- python train.py"
+
+
+def test_a_script_that_is_not_sent_is_told(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """A spec by itself sends no folder; with the folder, the file, or a script of the server nothing is told."""
+    write(job_yaml=SPEC, train_py="import torch\n", other_yaml=SPEC.replace("train.py", "/opt/train.py"))
+
+    assert main(["submit", "job.yaml"]) == 0
+    assert "train.py lies beside the spec and is not sent" in capsys.readouterr().err
+    for sent in (["."], ["job.yaml", "--file", "train.py"], ["other.yaml"]):
+        assert main(["submit", *sent]) == 0
+        assert "lies beside" not in capsys.readouterr().err
+
+
 def test_ignored_files_stay_here(shop: World) -> None:
     """As git does it, in each folder; .clusterwebignore has the last word; the rest is never of use elsewhere."""
     write(
