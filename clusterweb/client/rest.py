@@ -131,14 +131,13 @@ class Rest:
         body: "Content | None" = None,
         headers: Mapping[str, str] | None = None,
     ) -> Json:
-        for wait_s in (*_AGAIN_S, None):
+        for is_last in (not _is_repeatable(method, headers), True):
             with self._open(method, path, query=query, body=body, headers=headers) as answer:
                 try:
                     text = answer.read()
-                except (OSError, HTTPException) as error:  # it broke off; see ``_open`` for trying again
-                    if wait_s is None:
+                except (OSError, HTTPException) as error:
+                    if is_last:
                         raise self._no_answer(error) from None
-                    time.sleep(wait_s)
                     continue
             break
         try:
@@ -176,9 +175,10 @@ class Rest:
                 if error.code not in {429, 503} or wait_s is None:
                     raise ServerRefused(error.code, _problem(error), device_kinds=_device_kinds(error)) from None
                 time.sleep(min(30.0, float(error.headers.get("Retry-After") or wait_s)))
-            except (OSError, HTTPException) as error:  # not there, or it went away before it answered
-                # A write carries a key or a version, so that trying again does it once.
-                if wait_s is None:
+            except (OSError, HTTPException) as error:
+                # Without a connection nothing was done yet; else the answer may have been lost after it was.
+                is_undone = isinstance(error, urllib.error.URLError)
+                if wait_s is None or not (is_undone or _is_repeatable(method, headers)):
                     raise self._no_answer(error) from None
                 time.sleep(wait_s)
         raise AssertionError("the last try returns or raises")
@@ -186,6 +186,11 @@ class Rest:
     def _no_answer(self, error: Exception) -> CommandError:
         why = getattr(error, "reason", "") or str(error) or type(error).__name__
         return CommandError(f"{self.account.url} does not answer: {why}")
+
+
+def _is_repeatable(method: str, headers: Mapping[str, str] | None) -> bool:
+    """Return whether a request that is sent again is done once: it reads, or the server knows it by its key."""
+    return method == "GET" or "Idempotency-Key" in (headers or {})
 
 
 def _device_kinds(answer: HTTPResponse | urllib.error.HTTPError) -> list[str]:

@@ -75,3 +75,16 @@ def test_a_server_that_stays_away_is_told_in_a_sentence(error: Exception, monkey
 
     with pytest.raises(CommandError, match=r"^http://cluster does not answer: "):
         Rest(Account(url="http://cluster", token="t")).get("jobs")
+
+
+def test_a_write_without_a_key_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answer may have been lost after it was done: an uploaded trace would be stored twice."""
+
+    def answer(place: int) -> Answer:
+        raise RemoteDisconnected("gone")
+
+    keys = asked(monkeypatch, answer)
+
+    with pytest.raises(CommandError, match="does not answer"):
+        Rest(Account(url="http://cluster", token="t")).upload("whatif/traces", b"x", content_type="text/csv")
+    assert keys == [None]
