@@ -123,7 +123,7 @@ def requests(given: Namespace) -> int:
         raise CommandError("--leave belongs to grant: what the queues that give up GPUs keep.")
     if given.action == "ls":
         rows = client.get("quota-requests", state="" if given.all else "open")["results"]
-        show(given, rows, _requests_table(rows))
+        show(given, rows, _requests_table(rows) if rows else f"There are no {'' if given.all else 'open '}requests.")
         return 0
     if given.number is None:
         raise CommandError(f"Name the request: clusterweb quota-requests {given.action} NUMBER.")
@@ -169,7 +169,7 @@ def _requests_table(rows: list[Json]) -> str:
         )
         for row in rows
     ]
-    return table(heads, lines) if rows else "No request is open."
+    return table(heads, lines)
 
 
 def _table(rows: list[Json]) -> str:

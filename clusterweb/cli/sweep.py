@@ -68,7 +68,8 @@ def experiment(given: Namespace) -> int:
     ranked = sorted(found["members"], key=lambda one: (one["loss"] is None, one["loss"] or 0.0, one["number"]))
     rows = [
         (
-            *(f"J-{one['job_number']}", *(one["values"].get(name, "") for name in names), one["state"]),
+            *(f"J-{one['job_number']}", *(one["values"].get(name, "") for name in names)),
+            _after(given.action, one["state"]),
             *(_plain(one["step"]), _plain(one["loss"]), duration(one["run_s"]) if one["run_s"] else ""),
         )
         for one in ranked
@@ -109,10 +110,7 @@ def array(given: Namespace) -> int:
     """Show an array, cancel its jobs, or submit those that failed once more."""
     client = Client()
     found: Json = client.get(f"arrays/{given.array}") if given.action == "get" else _acted(client, given)
-    states = ", ".join(
-        f"{count} {state} (ending)" if given.action == "cancel" and state not in ENDED else f"{count} {state}"
-        for state, count in found["states"].items()
-    )
+    states = ", ".join(f"{count} {_after(given.action, state)}" for state, count in found["states"].items())
     devices = devices_named(client.device_kinds)
     heads = ("INDEX", "JOB", "STATE", "LOSS", "STEP", "RAN", "WHY")
     rows = [
@@ -127,6 +125,11 @@ def array(given: Namespace) -> int:
     ]
     show(given, found, f"{found['key']} {found['name']}: {states}\n\n{table(heads, rows)}")
     return 0
+
+
+def _after(action: str, state: str) -> str:
+    """Return a job's state after an action; a cancelled one may still save its work."""
+    return f"{state} (ending)" if action == "cancel" and state not in ENDED else state
 
 
 def _limit(given: Namespace) -> int:
