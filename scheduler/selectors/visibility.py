@@ -11,7 +11,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q, QuerySet
 
 from scheduler.core.model.errors import NotFound
-from scheduler.core.spec.reading import quoted, shown
+from scheduler.core.spec.reading import is_storable, quoted, shown
 from scheduler.models import Job, Membership, Queue, Scenario
 from scheduler.models.queue import Role
 
@@ -134,8 +134,14 @@ def require_job(user: Actor, job_id_or_number: str | int) -> Job:
     elif _is_plain(text, longest=26):
         job = jobs.filter(pk=text.upper()).first()
     if job is None:
-        raise NotFound(f"There is no job {shown(text)} that you may see.")
+        raise NotFound(f"There is no job {shown(text)} that you may see.{_named(jobs, text)}")
     return job
+
+
+def _named(jobs: QuerySet[Job], text: str) -> str:
+    """Return the sentence about the newest job of this name, which is no key: many jobs may have one name."""
+    newest = jobs.filter(name=text).order_by("-number").first() if is_storable(text) else None
+    return f" Jobs are asked for by number: the newest of this name is J-{newest.number}." if newest else ""
 
 
 def _is_plain(text: str, *, longest: int) -> bool:

@@ -12,6 +12,7 @@ from scheduler.api.cluster import overview
 from scheduler.api.http import throttling
 from scheduler.api.http.bodies import Body, WholeNumberField
 from tests.integration.api.conftest import World, spec
+from tests.support.rows.factories import job_make
 
 KEYS = {"type", "title", "status", "detail", "instance", "request_id", "errors"}
 
@@ -230,6 +231,20 @@ def test_too_many_requests_are_told_when_to_come_back(world: World, monkeypatch:
     assert problem(third)["status"] == 429
     assert 1 <= int(third.headers["Retry-After"]) <= 61
     assert other.status_code == 200
+
+
+def test_a_job_that_is_asked_for_by_its_name_is_told_by_number(world: World) -> None:
+    """The newest of those that the user may see; no name of another queue's job."""
+    job_make(world.vision, owner=world.users["member"], name="bert-large")
+    newest = job_make(world.vision, owner=world.users["member"], name="bert-large")
+
+    told, hidden = (world.client(who).get("/api/v1/jobs/bert-large").json()["detail"] for who in ("member", "outsider"))
+
+    assert told == (
+        "There is no job bert-large that you may see. Jobs are asked for by number: the newest of this name is "
+        f"J-{newest.number}."
+    )
+    assert hidden == "There is no job bert-large that you may see."
 
 
 class Every(Body):
