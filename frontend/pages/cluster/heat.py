@@ -19,6 +19,7 @@ class HeatRow:
 
     name: str
     fracs: list[float | None]
+    takes_jobs: bool = True  # one that is drained or lost is idle because it has to be
 
     @property
     def mean(self) -> float | None:
@@ -55,13 +56,13 @@ def device_rows(series: Series, *, word: str, count: int, range_: Range) -> list
     ]
 
 
-def server_row(name: str, series: Series, *, range_: Range) -> HeatRow:
+def server_row(name: str, series: Series, *, takes_jobs: bool, range_: Range) -> HeatRow:
     """Return the row of one server: the mean over its devices."""
     means = []
     for values in series["gpu_frac"]:
         known = [value for value in values or [] if value is not None]
         means.append(sum(known) / len(known) if known else None)
-    return HeatRow(name=name, fracs=bucketed(series["at"], means, range_=range_))
+    return HeatRow(name=name, fracs=bucketed(series["at"], means, range_=range_), takes_jobs=takes_jobs)
 
 
 def heat_chart(*, id_: str, rows: list[HeatRow], title: str, sub: str, range_: Range, zone: tzinfo) -> Chart:
@@ -127,8 +128,8 @@ def _summary(row: HeatRow) -> tuple[str, str, str, str]:
 
 
 def lowest_title(rows: list[HeatRow], *, what: str) -> str:
-    """Return the finding of a heat map: the row that was used least."""
-    known = [(row.mean, row.name) for row in rows if row.mean is not None]
+    """Return the finding of a heat map: the row that was used least, of those that take jobs."""
+    known = [(row.mean, row.name) for row in rows if row.mean is not None and row.takes_jobs]
     if not known:
         return "Nothing measured yet"
     mean, name = min(known)

@@ -87,9 +87,11 @@ def cluster(request: HttpRequest) -> HttpResponse:
         names=("gpu_frac",),
         since=heat_range.since,
     )
-    measured = {row["name"]: by_server[row["id"]] for row in servers[:HEAT_MOST]}
-    heat_range = heat_range.shortened([at for series in measured.values() for at in series["at"][:1]], zone)
-    rows = [server_row(name, series, range_=heat_range) for name, series in measured.items()]
+    measured = [(row, by_server[row["id"]]) for row in servers[:HEAT_MOST]]
+    heat_range = heat_range.shortened([at for _, series in measured for at in series["at"][:1]], zone)
+    rows = [
+        server_row(row["name"], series, takes_jobs=row["state"] == "up", range_=heat_range) for row, series in measured
+    ]
     cells = server_cells(servers, view=view, selected=selected["id"] if selected else "")
     chosen_span = request.GET.get("range", "24h")
     chosen_span = chosen_span if chosen_span in LONG_SPANS else "24h"

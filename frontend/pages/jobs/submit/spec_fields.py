@@ -8,6 +8,8 @@ import re
 import shlex
 from collections.abc import Mapping
 
+import yaml
+
 from scheduler.core.model.errors import FieldError
 from scheduler.selectors.rows import Json
 
@@ -149,14 +151,30 @@ def _number(text: str) -> int | float | str:
 
 
 def _words(text: str, errors: list[FieldError]) -> list[str]:
-    """Return the words of a command line as a shell would split it; nothing in it is run or expanded."""
+    """Return the words of a command line as a shell would split it; nothing in it is run or expanded.
+
+    A list as a spec has it, ``[python, train.py]``, is taken as such: a shell would make words with brackets of it.
+    """
     line = unix_lines(text).replace("\\\n", " ")
+    if listed := _listed(line.strip()):
+        return listed
     try:
         return shlex.split(line)
     except ValueError:
         detail = "command has a quote that is not closed, or ends with a backslash."
         errors.append(FieldError(pointer="/command", code="syntax", detail=detail))
         return []
+
+
+def _listed(line: str) -> list[str]:
+    """Return the words of a list of two or more, or none."""
+    if not (line.startswith("[") and line.endswith("]")):
+        return []
+    try:
+        words = yaml.safe_load(line)
+    except yaml.YAMLError:
+        return []
+    return words if len(words) > 1 and all(isinstance(word, str) for word in words) else []
 
 
 def _pairs(text: str, name: str, noun: str, errors: list[FieldError]) -> dict[str, str]:
