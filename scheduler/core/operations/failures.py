@@ -40,7 +40,7 @@ class FailureClass(StrEnum):
 FAILURE_WORDS: dict[str, str] = {
     FailureClass.INCORRECT_INPUT: "Input data cannot be read",
     FailureClass.SYNTAX: "Syntax error in the script",
-    FailureClass.IMPORT: "A library or program is missing",
+    FailureClass.IMPORT: "A library, program or script is missing",
     FailureClass.CONFIG: "Arguments or settings refused",
     FailureClass.CPU_OOM: "Too little memory",
     FailureClass.GPU_OOM: "Too little GPU memory",

@@ -282,7 +282,7 @@ def test_attempts_show_what_failed_and_the_line_that_says_so(world: World) -> No
     Attempt.objects.filter(pk=first.pk).update(failure="import", failure_line=line, kind="smoke")
     page = world.browser("member").open(f"/jobs/J-{job.number}/attempts")
 
-    assert "A library or program is missing" in page.text
+    assert "A library, program or script is missing" in page.text
     assert line in page.text
     assert "Smoke run" in page.text
 

@@ -36,7 +36,8 @@ def test_what_failed_is_said_in_the_words_of_the_pages() -> None:
     node = failed(FailureClass.INVALID_MEMORY, "CUDA error: misaligned address.")
 
     assert after(one).detail == (
-        "It ended. Not tried again: a library or program is missing (ModuleNotFoundError: No module named 'apex')."
+        "It ended. Not tried again: a library, program or script is missing "
+        "(ModuleNotFoundError: No module named 'apex')."
     )
     assert after(node, node).detail == (
         "It ended. The attempt before failed the same way: invalid memory access (CUDA error: misaligned address)."

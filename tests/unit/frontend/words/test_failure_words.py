@@ -13,4 +13,7 @@ def test_command_that_may_not_be_run_is_not_called_missing() -> None:
 
     assert cause_words(attempt) == "Command could not be run"
     assert failure_words(attempt) == "The command cannot be run"
-    assert failure_words(cast(AttemptRow, {**attempt, "end_cause": "exit_code"})) == "A library or program is missing"
+    assert (
+        failure_words(cast(AttemptRow, {**attempt, "end_cause": "exit_code"}))
+        == "A library, program or script is missing"
+    )
