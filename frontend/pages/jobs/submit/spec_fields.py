@@ -8,8 +8,6 @@ import re
 import shlex
 from collections.abc import Mapping
 
-import yaml
-
 from scheduler.core.model.errors import FieldError
 from scheduler.selectors.rows import Json
 
@@ -170,11 +168,13 @@ def _listed(line: str) -> list[str]:
     """Return the words of a list of two or more, or none."""
     if not (line.startswith("[") and line.endswith("]")):
         return []
+    parts = shlex.shlex(line[1:-1], posix=True)
+    parts.whitespace, parts.whitespace_split, parts.commenters = ",", True, ""
     try:
-        words = yaml.safe_load(line)
-    except yaml.YAMLError:
+        words = [part.strip() for part in parts]
+    except ValueError:  # a quote that is not closed
         return []
-    return words if len(words) > 1 and all(isinstance(word, str) for word in words) else []
+    return words if len(words) > 1 else []
 
 
 def _pairs(text: str, name: str, noun: str, errors: list[FieldError]) -> dict[str, str]:
