@@ -66,18 +66,6 @@ def _change(course: list[float | None], now: float, *, digits: int = 0) -> float
     return None if len(known) < 2 else round(now - known[0], digits)
 
 
-def _mean_utilization(frame: ClusterFrame) -> float | None:
-    """Return the mean over the devices that are held or free, as the tile beside it counts them."""
-    values = [
-        gpu["utilization_frac"]
-        for server in frame["servers"]
-        for gpu in server["gpus"]
-        if gpu["healthy"] and (gpu["allocated"] or server["state"] != "draining")
-        if gpu["utilization_frac"] is not None
-    ]
-    return sum(values) / len(values) if values else None
-
-
 def tiles(
     *, frame: ClusterFrame, series: Series, summary: CompletionTimes, span: str, began: str, device: DeviceWord
 ) -> list[StatTile]:
@@ -93,7 +81,7 @@ def tiles(
     idle_now = max(0, frame["allocated_gpus"] - frame["busy_gpus"] - frame["unknown_gpus"])
     unknown_now = f", {number(frame['unknown_gpus'])} not known" if frame["unknown_gpus"] else ""
     share = percent(frame["allocated_gpus"] / usable) if usable else ""
-    mean = _mean_utilization(frame)
+    mean = frame["mean_utilization_frac"]
     more = _change(waiting, frame["waiting_jobs"])
     return [
         {

@@ -51,6 +51,7 @@ def cluster_now(at: datetime | None = None) -> ClusterFrame:
     )
     servers = {server.pk: _server_frame(server, at) for server in columns}
     counts: Counter[str] = Counter()
+    usable_fracs: list[float] = []
     gpus = Gpu.objects.filter(server__removed_at=None).order_by("server_id", "index")
     for pk, server_pk, index, healthy, used in gpus.values_list(
         "pk", "server_id", "index", "healthy", "utilization_frac"
@@ -58,12 +59,16 @@ def cluster_now(at: datetime | None = None) -> ClusterFrame:
         frame, is_allocated = servers[server_pk], pk in allocated
         used = used if frame["silent_s"] is None else None
         if is_allocated or frame["state"] != ServerState.JOINING:
+            kind = "allocated" if is_allocated else _unheld(frame["state"]) if healthy else "broken"
             counts["num"] += 1
-            counts["allocated" if is_allocated else _unheld(frame["state"]) if healthy else "broken"] += 1
+            counts[kind] += 1
+            if healthy and used is not None and kind in ("allocated", "free"):
+                usable_fracs.append(used)
             counts["busy"] += is_allocated and (used or 0.0) >= BUSY_FROM_FRAC
             counts["unknown"] += is_allocated and used is None
         frame["gpus"].append({"index": index, "healthy": healthy, "allocated": is_allocated, "utilization_frac": used})
-    return _frame(cluster, list(servers.values()), counts, at=at)
+    mean_frac = sum(usable_fracs) / len(usable_fracs) if usable_fracs else None
+    return _frame(cluster, list(servers.values()), counts, mean_frac, at=at)
 
 
 def _unheld(state: str) -> str:
@@ -71,7 +76,9 @@ def _unheld(state: str) -> str:
     return "free" if state == ServerState.UP else "drained" if state == ServerState.DRAINING else "broken"
 
 
-def _frame(cluster: Cluster, servers: list[ServerFrame], counts: Counter[str], *, at: datetime) -> ClusterFrame:
+def _frame(
+    cluster: Cluster, servers: list[ServerFrame], counts: Counter[str], mean_frac: float | None, *, at: datetime
+) -> ClusterFrame:
     finished_at = cluster.round_finished_at
     is_due = finished_at is not None and not cluster.paused
     next_round_at = finished_at + timedelta(seconds=settings.ROUND_S) if is_due and finished_at else None
@@ -94,6 +101,7 @@ def _frame(cluster: Cluster, servers: list[ServerFrame], counts: Counter[str], *
         "usable_gpus": counts["allocated"] + counts["free"],
         "drained_gpus": counts["drained"],
         "broken_gpus": counts["broken"],
+        "mean_utilization_frac": mean_frac,
         "waiting_jobs": sum(jobs.get(state, 0) for state in WAITING),
         "running_jobs": sum(jobs.get(state, 0) for state in HOLDING),
         "servers": servers,

@@ -132,6 +132,7 @@ class ClusterFrame(TypedDict):
     usable_gpus: Annotated[int, "Held or free: of so many pages and the command say how many are held."]
     drained_gpus: Annotated[int, "Not held, on a server that is drained."]
     broken_gpus: Annotated[int, "Not healthy, or on a server that is lost or has not joined."]
+    mean_utilization_frac: Annotated[float | None, "0 to 1, of the usable GPUs that are measured; null for none."]
     waiting_jobs: Annotated[int, "Queued, or parked between their turns."]
     running_jobs: int
     servers: list[ServerFrame]

@@ -69,6 +69,8 @@ def test_every_gpu_is_allocated_free_drained_or_broken() -> None:
     Gpu.objects.filter(server=server, index=0).update(utilization_frac=0.9)
     Gpu.objects.filter(server=server, index=1).update(utilization_frac=0.04)
 
+    # Of the two that are held and the one that is free; those that are drained or broken have to be idle.
+    assert cluster_now(AT)["mean_utilization_frac"] == pytest.approx(0.94 / 3)
     assert counts(cluster_now(AT)) == {
         "num_gpus": 9,
         "busy_gpus": 1,

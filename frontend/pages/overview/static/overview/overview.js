@@ -15,14 +15,10 @@
      of different moments. Only what is measured all the time is written from frames. */
   const tiles = (frame) => {
     if (document.getElementById("tiles").dataset.counts !== counts(frame)) { Live.refresh(); return; }
-    const devices = frame.servers.flatMap((server) => server.gpus).filter((gpu) => gpu.healthy && gpu.utilization_frac !== null);
     const busy = part("tile-utilization", "delta");
     Shell.set(busy, busy.textContent.replace(/^.*? busy/, `${Shell.number(frame.busy_gpus)} busy`));
     Shell.set(part("tile-idle", "value"), Shell.number(Math.max(0, frame.allocated_gpus - frame.busy_gpus - frame.unknown_gpus)));
-    if (devices.length) {
-      const mean = devices.reduce((sum, gpu) => sum + gpu.utilization_frac, 0) / devices.length;
-      Shell.set(part("tile-utilization", "value"), Shell.number(mean * 100));
-    }
+    if (frame.mean_utilization_frac !== null) Shell.set(part("tile-utilization", "value"), Shell.number(frame.mean_utilization_frac * 100));
   };
 
   /* The right end always shows now. A point stays behind only every 1/500 of the range, so that the chart of a day does
