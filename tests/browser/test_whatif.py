@@ -38,6 +38,7 @@ def test_admin_compares_policies_and_applies_one(admin: Watched, demo: Stack) ->
     client = demo.client("admin")
     wait_for("srtf decides", lambda: client.get("/api/v1/settings")["policy"] == "srtf", within_s=60)
     assert page.url == address
+    expect(page.locator(".apply-card")).to_contain_text("srtf is in force")
     settings = client.call("GET", "/api/v1/settings")
     headers = {"If-Match": settings.headers.get("etag", "")}
     assert (

@@ -176,6 +176,7 @@ def _cell(metric: MetricRow, title: str, at: int) -> VariantCell:
     change, tone = "", ""
     if at and base_mean is not None:
         change, tone = change_said(own_mean, base_mean, kind=metric["kind"], best=metric["best"])
+    sure = metric["sure"] if wins else None
     # One precision down a column: that of its largest figure.
     digits = digits_of(max(one["mean"] for one in metric["variants"] if one["mean"] is not None))
     half_width = own["half_width"]
@@ -187,9 +188,9 @@ def _cell(metric: MetricRow, title: str, at: int) -> VariantCell:
         text=_text(metric, own_mean, digits),
         spread=spread,
         change=change,
-        tone=tone,
+        tone="" if sure is False else tone,  # what may be chance is no good news
         wins=wins,
-        sure=metric["sure"] if wins else None,
+        sure=sure,
     )
 
 

@@ -20,7 +20,7 @@ from frontend.pages.whatif.ready import ReadyScenario, live_variant, quota_scena
 from frontend.pages.whatif.results import figures_read, shown_so_far
 from frontend.pages.whatif.words import ANYWAY, LoadView, fidelity_view, load_view, start_words
 from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, NotFound, SpecInvalid
-from scheduler.models import Event, Scenario
+from scheduler.models import Cluster, Event, Scenario
 from scheduler.models.scenario import SCENARIO_OPEN, ScenarioState
 from scheduler.selectors.cluster.capacity import capacity_words, servers_drained
 from scheduler.selectors.cluster.servers import device_kinds
@@ -49,11 +49,12 @@ ON_A_PAGE = 50
 
 
 class ApplicableVariant(TypedDict):
-    """A variant whose settings could become those of the cluster."""
+    """A variant whose settings could become those of the cluster, or are."""
 
     index: int
     name: str
     settings: str
+    is_in_force: bool
 
 
 class AppliedVariant(TypedDict):
@@ -227,7 +228,7 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
         "is_answered": found.state == ScenarioState.COMPLETED and len(figures) == len(names),
         "may_apply": is_admin(request.user) and found.state == ScenarioState.COMPLETED,
         "version": cluster.settings_version,
-        "applicable": _applicable(found, names),
+        "applicable": _applicable(found, names, cluster),
         "applied": [_applied(event, names) for event in changes_after(found)],
         "is_admin": is_admin(request.user),
     }
@@ -272,12 +273,23 @@ def _applied(event: Event, names: list[str]) -> AppliedVariant:
     return {"event": event.pk, "at": event.at, "by": event.actor, "name": name, "why": event.data.get("reason", "")}
 
 
-def _applicable(found: Scenario, names: list[str]) -> list[ApplicableVariant]:
+def _applicable(found: Scenario, names: list[str], cluster: Cluster) -> list[ApplicableVariant]:
     """Return the variants with their settings in words."""
+    now = settings_of(cluster)
     return [
-        {"index": at, "name": name, "settings": " · ".join((v["policy"], v["locality"], v["mechanism"]))}
+        {
+            "index": at,
+            "name": name,
+            "settings": " · ".join((v["policy"], v["locality"], v["mechanism"])),
+            "is_in_force": all(now[setting] == value for setting, value in _settings_of_variant(v).items()),
+        }
         for at, (name, v) in enumerate(zip(names, found.variants, strict=True))
     ]
+
+
+def _settings_of_variant(variant: Json) -> Json:
+    """Return what becomes of the cluster's settings where a variant is applied."""
+    return {name: variant[name] for name in ARM_FIELDS if name in variant and name in FIELDS}
 
 
 @page
@@ -291,8 +303,7 @@ def apply(request: HttpRequest, scenario: str) -> HttpResponseBase:
     if doubts(found.about.get("fidelity")) and request.POST.get("anyway", "").strip().lower() != ANYWAY:
         messages.error(request, f"This answer is not reliable. To apply it all the same, write: {ANYWAY}.")
         return redirect("what-if-scenario", scenario=found.pk)
-    variant = found.variants[int(index)]
-    changes = {name: variant[name] for name in ARM_FIELDS if name in variant and name in FIELDS}
+    changes = _settings_of_variant(found.variants[int(index)])
     try:
         cluster = settings_change(
             actor=request.user,
