@@ -29,7 +29,7 @@ from scheduler.services.secrets.use import missing_errors
 
 RESOURCES = ("gpus", "min_gpus", "max_servers", "cpus", "memory")
 FIELDS = ("queue", *RESOURCES)
-TOLD = (*RESOURCES, "max_gpus")  # which follows from the others
+TOLD = (*RESOURCES, "max_gpus")  # which grows with the GPUs of an elastic job
 CHANGEABLE = (JobState.QUEUED, JobState.SUSPENDED)
 
 JobChange = Mapping[str, Any]  # new values by name of a field, of FIELDS

@@ -128,7 +128,7 @@ def test_smoke_runs_are_a_setting(admin: User) -> None:
 
 
 def test_earlier_settings_name_what_differs_as_the_page_does(admin: User) -> None:
-    """Each field has a name; the columns of the table are nobody's words."""
+    """Each field has a name; no reader knows the columns of the table."""
     change(admin, 1, policy="las", policy_options={"promote_after": 3.0})
     change(admin, 2, policy="fifo", policy_options={}, user_most_queued=7)
 

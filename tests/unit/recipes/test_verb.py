@@ -16,7 +16,7 @@ def verbs() -> dict[str, str]:
 
 
 def test_each_verb_says_what_it_does_and_is_in_a_document() -> None:
-    """A verb that no document names is found by nobody."""
+    """Else no reader of the documents finds the verb."""
     told = {re.sub(r" \(.*\)", "", name): text for name, text in verbs().items()}
 
     assert len(told) > 20
