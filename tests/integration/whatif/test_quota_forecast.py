@@ -15,7 +15,7 @@ from scheduler.models import Event, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import Actor
 from scheduler.services.cluster.settings import cluster_row
-from scheduler.services.queues.quotas import Move, Quota, queue_change_quota
+from scheduler.services.queues.quotas import Quota, SiblingQuota, queue_change_quota
 from scheduler.simulator.forecasts.quota_forecast import Forecast, forecast
 from scheduler.whatif import quota_forecast as quota_forecasts
 from scheduler.whatif.quota_forecast import quota_forecast
@@ -48,7 +48,7 @@ def vision(settings: Any, tmp_path: Path) -> Queue:
 
 
 def ask(
-    actor: Actor, queue: Queue, quota_gpus: int, *moves: Move
+    actor: Actor, queue: Queue, quota_gpus: int, *moves: SiblingQuota
 ) -> Any:  # figures are None where nothing is known; a test knows which
     """Ask for a quota."""
     after = Quota(quota_gpus=quota_gpus, max_gpus=None, weight=1.0, may_borrow=True)
@@ -60,7 +60,7 @@ def test_moving_quota_shortens_one_wait_and_preempts_the_other(vision: Queue) ->
     lead = member_make(vision, Role.LEAD)
     speech = Queue.objects.get(name="speech")
 
-    found = ask(lead, vision, 2, Move(queue=speech, quota_gpus=2))
+    found = ask(lead, vision, 2, SiblingQuota(queue=speech, quota_gpus=2))
 
     rows = {row["name"]: row for row in found["queues"]}
     assert found["known"]
@@ -77,7 +77,7 @@ def test_moving_quota_shortens_one_wait_and_preempts_the_other(vision: Queue) ->
 
 def test_jobs_that_the_next_round_starts_and_stops_are_named_to_those_who_may_see_them(vision: Queue) -> None:
     """The lead of vision reads the names of its own jobs, of speech's only how large they are; an admin reads all."""
-    move = Move(queue=Queue.objects.get(name="speech"), quota_gpus=2)
+    move = SiblingQuota(queue=Queue.objects.get(name="speech"), quota_gpus=2)
 
     own, every = ask(member_make(vision, Role.LEAD), vision, 2, move), ask(user_make(admin=True), vision, 2, move)
 
@@ -207,7 +207,7 @@ def test_a_quota_that_somebody_else_moved_meanwhile_is_not_taken_from(vision: Qu
             reason="more work",
             expected_version=1,
             at=timezone.now(),
-            moves=[Move(queue=speech, quota_gpus=3, seen_gpus=3)],
+            moves=[SiblingQuota(queue=speech, quota_gpus=3, seen_gpus=3)],
         )
 
     assert list(Queue.objects.order_by("name").values_list("quota_gpus", flat=True)) == [4, 4, 0]

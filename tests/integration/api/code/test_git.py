@@ -13,6 +13,7 @@ from scheduler.models import Cluster, CodeFolder, CodeGit, Event, Job, Secret
 from scheduler.services.code import archives
 from scheduler.services.code.archive_reading import entries_unpack
 from scheduler.services.code.git_child import _Git
+from scheduler.services.jobs.change import job_change
 from scheduler.services.limited_child import child_answer
 from scheduler.services.secrets.store import secret_set
 from tests.integration.api.conftest import World, spec
@@ -81,6 +82,18 @@ def test_commit_is_fetched_once_for_each_user(world: World, served: GitServer) -
     assert submit(world.client("lead"), code).status_code == 201
     assert len(served.asked) > asked
     assert CodeGit.objects.count() == 2
+
+
+def test_a_lead_changes_a_job_whose_commit_its_owner_fetched(world: World, served: GitServer) -> None:
+    """What the job may use is its owner's; the lead has fetched nothing."""
+    commit = served.repository("vision.git", NESTED)
+    answer = submit(world.client("member"), {"git": f"{served.url}/vision.git", "commit": commit})
+    job = Job.objects.get(pk=answer.json()["id"])
+
+    changed = job_change(actor=world.users["lead"], job=job, change={"cpus": 1}, at=AT)
+
+    assert changed.spec["resources"]["cpus"] == 1
+    assert changed.code == job.code
 
 
 def test_programs_and_empty_files_stay(world: World, served: GitServer) -> None:

@@ -13,7 +13,7 @@ from scheduler.models.queue import Role
 from scheduler.services.permission import OPERATOR
 from scheduler.services.queues.create import RESERVED, queue_create
 from scheduler.services.queues.members import membership_remove, membership_set
-from scheduler.services.queues.quotas import Move, queue_change_quota
+from scheduler.services.queues.quotas import SiblingQuota, queue_change_quota
 from tests.support.rows.factories import AT, job_make, member_make, queue_make, user_make
 
 pytestmark = pytest.mark.django_db
@@ -130,7 +130,7 @@ def test_quota_beyond_what_is_left_says_which_queues_have_the_rest(admin: User, 
         ("/quota_gpus", "quota may be at most 3: lab has 16 GPUs and 13 are given. You asked for 6."),
         ("/moves", f"speech has 8, q1 has 1, q2 has 1, q3 has 1, q4 has 1 and 1 other has the rest. {way}"),
     ]
-    less = [Move(queue=speech, quota_gpus=0)]
+    less = [SiblingQuota(queue=speech, quota_gpus=0)]
     assert refused(change, admin, vision, quota_gpus=12, moves=less)[1][1].startswith("q1 has 1, q2 has 1")
     [(_, beyond)] = refused(change, admin, vision, quota_gpus=17)
     assert beyond.endswith("You asked for 17. Give lab a larger quota first.")

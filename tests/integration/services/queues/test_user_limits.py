@@ -10,7 +10,7 @@ from django.test import Client
 from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
-from scheduler.models import Event, Job, Queue
+from scheduler.models import Cluster, Event, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.notify import use_bell
 from scheduler.services.jobs.change import job_change
@@ -97,6 +97,33 @@ def test_a_change_at_the_limit_counts_the_job_once(world: World) -> None:
         assert made.spec["resources"]["cpus"] == cpus
     with pytest.raises(SpecInvalid, match="You have 3 queued in vision"):
         world.submit(actor=user)
+
+
+def test_a_move_to_another_queue_is_one_job_more_there_alone(world: World) -> None:
+    """Not in the cluster, whose limit the user has reached; the new queue's limit counts it."""
+    world.queue("speech", quota_gpus=4)
+    speech, vision = Queue.objects.get(name="speech"), Queue.objects.get(name="vision")
+    user = member_make(vision)
+    member_make(speech, user=user)
+    jobs = [world.submit(actor=user, gpus=4) for _ in range(2)]
+    Cluster.objects.update(user_most_queued=2)
+
+    moved = job_change(actor=user, job=jobs[0], change={"queue": "speech"}, at=world.clock.now())
+    Queue.objects.filter(pk=speech.pk).update(user_max_queued=1)
+
+    assert moved.queue == speech
+    with pytest.raises(SpecInvalid, match="You have 1 queued in speech"):
+        job_change(actor=user, job=jobs[1], change={"queue": "speech"}, at=world.clock.now())
+
+
+def test_a_change_tells_all_that_it_changes(world: World) -> None:
+    """The largest number of an elastic job too, which grows with its GPUs."""
+    job = world.submit(resources={"gpus": 2, "min_gpus": 1, "max_gpus": 2})
+
+    job_change(actor=world.admin, job=job, change={"gpus": 3}, at=world.clock.now())
+
+    data = Event.objects.get(kind="job_changed").data
+    assert (data["gpus"], data["max_gpus"]) == ({"before": 2, "after": 3}, {"before": 2, "after": 3})
 
 
 def test_a_dry_run_knows_the_limit_of_its_owner(world: World) -> None:
