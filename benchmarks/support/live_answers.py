@@ -40,7 +40,7 @@ def main() -> None:
 
     from benchmarks.support import many_jobs
     from scheduler.models import Job, Queue
-    from scheduler.services.queues.quotas import Move, Quota
+    from scheduler.services.queues.quotas import Quota, SiblingQuota
     from scheduler.whatif.quota_forecast import quota_forecast
 
     settings.STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
@@ -56,7 +56,7 @@ def main() -> None:
     told: dict[str, Any] = {}
 
     def preview() -> None:
-        move = Move(queue=other, quota_gpus=4)
+        move = SiblingQuota(queue=other, quota_gpus=4)
         told.update(quota_forecast(actor=people.admin, queue=own, after=after, moves=[move], at=timezone.now()))
 
     preview_s, preview_cpu_s = least(preview)

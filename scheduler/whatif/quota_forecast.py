@@ -27,7 +27,7 @@ from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, Actor
 from scheduler.services.cluster.settings import cluster_row, config_of
 from scheduler.services.queues.change import queue_access
-from scheduler.services.queues.quotas import Move, Quota, quota_problems
+from scheduler.services.queues.quotas import Quota, SiblingQuota, quota_problems
 from scheduler.simulator.forecasts.paired import Paired
 from scheduler.simulator.forecasts.quota_forecast import Forecast, QueueOutlook, forecast
 from scheduler.simulator.forecasts.run_times import ended_of
@@ -53,7 +53,7 @@ def quota_forecast(
     actor: Actor,
     queue: Queue,
     after: Quota,
-    moves: Sequence[Move] = (),
+    moves: Sequence[SiblingQuota] = (),
     at: datetime,
     horizon_s: float = HORIZON_S,
 ) -> ForecastReport:
@@ -169,7 +169,7 @@ def _started_stopped(plan: Plan, running: Sequence[bool]) -> tuple[set[int], set
     )
 
 
-def _changed(queues: QueueTable, queue: Queue, after: Quota, moves: Sequence[Move]) -> QueueTable:
+def _changed(queues: QueueTable, queue: Queue, after: Quota, moves: Sequence[SiblingQuota]) -> QueueTable:
     """Return the queues as they would be."""
     row_of = {pk: row for row, pk in enumerate(queues.queue_id.tolist())}
     row = row_of[queue.pk]

@@ -30,7 +30,7 @@ from scheduler.services.queues.change import CHANGES
 from scheduler.services.queues.directories import queue_keep_directories
 from scheduler.services.queues.idle import queue_set_idle
 from scheduler.services.queues.isolation import queue_demand_isolation
-from scheduler.services.queues.quotas import Move, Quota, given_beside, queue_change_quota
+from scheduler.services.queues.quotas import Quota, SiblingQuota, given_beside, queue_change_quota
 from scheduler.services.queues.requests import quota_request_grant
 from scheduler.services.queues.user_limits import queue_limit_users
 from scheduler.whatif.quota_forecast import FARTHER_S, HORIZON_S, quota_forecast
@@ -206,7 +206,9 @@ def quota_sent(request: HttpRequest, queue: Queue) -> Sent:
         return Sent(status=409, context={**shown, "quota_form": form, "conflict": str(error)})
 
 
-def _saved(request: HttpRequest, queue: Queue, after: Quota, moves: list[Move], values: Mapping[str, Any]) -> Sent:
+def _saved(
+    request: HttpRequest, queue: Queue, after: Quota, moves: list[SiblingQuota], values: Mapping[str, Any]
+) -> Sent:
     """Save the quota; as the answer to a request where the form names one."""
     asked = asked_in(request.user, queue, request.POST.get("request", ""))
     reason, version, at = values["reason"], values["version"], now_utc()
@@ -236,7 +238,7 @@ def _saved(request: HttpRequest, queue: Queue, after: Quota, moves: list[Move], 
     return Sent(to=HttpResponseRedirect(f"/queues/{queue.name}?tab=quota"))
 
 
-def _moves(user: Actor, sent: Mapping[str, str], queue: Queue) -> tuple[list[Move], dict[int, str]]:
+def _moves(user: Actor, sent: Mapping[str, str], queue: Queue) -> tuple[list[SiblingQuota], dict[int, str]]:
     """Return the sent quotas of the queues beside it: those that change, and all as typed."""
     moves, taken = [], {}
     pks = {row["id"] for row in queue_siblings(user, queue)}
@@ -247,7 +249,7 @@ def _moves(user: Actor, sent: Mapping[str, str], queue: Queue) -> tuple[list[Mov
         taken[sibling.pk] = text
         seen_gpus = int(seen) if seen.isascii() and seen.isdigit() and len(seen) <= 7 else None
         if int(text) != (sibling.quota_gpus if seen_gpus is None else seen_gpus):
-            moves.append(Move(queue=sibling, quota_gpus=int(text), seen_gpus=seen_gpus))
+            moves.append(SiblingQuota(queue=sibling, quota_gpus=int(text), seen_gpus=seen_gpus))
     return moves, taken
 
 

@@ -30,7 +30,7 @@ from scheduler.services.queues.directories import KEEP_DAYS, MOST_BYTES, queue_k
 from scheduler.services.queues.idle import AFTER_S, queue_set_idle
 from scheduler.services.queues.isolation import queue_demand_isolation
 from scheduler.services.queues.members import membership_remove, membership_set
-from scheduler.services.queues.quotas import MOST_GPUS, QUOTA_FIELDS, WEIGHTS, Move, Quota, queue_change_quota
+from scheduler.services.queues.quotas import MOST_GPUS, QUOTA_FIELDS, WEIGHTS, Quota, SiblingQuota, queue_change_quota
 from scheduler.services.queues.user_limits import queue_limit_users
 from scheduler.whatif.quota_forecast import quota_forecast
 
@@ -252,9 +252,11 @@ class QuotaForecast(ApiView):
         return Response(quota_forecast(actor=request.user, queue=queue, after=after, moves=moves, at=at))
 
 
-def moves_of(request: Request, body: Json) -> list[Move]:
+def moves_of(request: Request, body: Json) -> list[SiblingQuota]:
     """Return the new quotas of siblings that a body names."""
-    return [Move(queue=require_queue(request.user, name), quota_gpus=gpus) for name, gpus in body["moves"].items()]
+    return [
+        SiblingQuota(queue=require_queue(request.user, name), quota_gpus=gpus) for name, gpus in body["moves"].items()
+    ]
 
 
 class UserLimits(ApiView):

@@ -77,7 +77,7 @@ def _joined(jobs: JobTable, one: JobTable, *, at: int | None) -> JobTable:
     return JobTable(**columns, profiles=(*jobs.profiles, *one.profiles))
 
 
-def said_of(snapshot: Snapshot, config: SchedulerConfig, row: int, *, without: Snapshot) -> JobDecision:
+def decision_of(snapshot: Snapshot, config: SchedulerConfig, row: int, *, without: Snapshot) -> JobDecision:
     """Return what the next round decides about a job.
 
     Args:
@@ -168,7 +168,7 @@ def first_that_starts(
     for number, one in enumerate(options):
         if not goes_on():
             break
-        said = said_of(with_job_as(snapshot, row, one), config, row, without=snapshot)
+        said = decision_of(with_job_as(snapshot, row, one), config, row, without=snapshot)
         if said.starts:
             return number, said
     return None

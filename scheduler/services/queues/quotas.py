@@ -38,7 +38,7 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class SiblingQuota:
     """A new quota of a sibling of the changed queue, in the same step.
 
     Attributes:
@@ -63,7 +63,7 @@ def queue_change_quota(
     reason: str,
     expected_version: int,
     at: datetime,
-    moves: Sequence[Move] = (),
+    moves: Sequence[SiblingQuota] = (),
 ) -> Queue:
     """Change what a queue may hold, from the next round on.
 
@@ -96,7 +96,7 @@ def queue_change_quota(
         )
 
 
-def quota_problems(queue: Queue, after: Quota, moves: Sequence[Move] = (), *, names_holders: bool) -> Problems:
+def quota_problems(queue: Queue, after: Quota, moves: Sequence[SiblingQuota] = (), *, names_holders: bool) -> Problems:
     """Return the problems of a new quota and of the new quotas of its siblings.
 
     Args:
@@ -130,7 +130,7 @@ def quota_problems(queue: Queue, after: Quota, moves: Sequence[Move] = (), *, na
     return problems
 
 
-def _move(move: Move, queue: Queue, *, actor: Doer, reason: str, at: datetime) -> None:
+def _move(move: SiblingQuota, queue: Queue, *, actor: Doer, reason: str, at: datetime) -> None:
     """Give a sibling of ``queue`` another quota."""
     sibling = Queue.objects.get(pk=move.queue.pk)
     if move.seen_gpus is not None and sibling.quota_gpus != move.seen_gpus:
@@ -165,7 +165,7 @@ def check_sum(
     *,
     quota_gpus: int,
     besides: Queue | None = None,
-    moves: Sequence[Move] = (),
+    moves: Sequence[SiblingQuota] = (),
     names_holders: bool = False,
 ) -> None:
     """Add a problem where the quotas below ``parent`` would exceed its own, and which queues could give up the rest."""
@@ -196,7 +196,7 @@ def given_beside(parent: Queue, *, besides: Queue) -> int:
     return sum(_held_beside(parent, besides=besides).values())
 
 
-def _held_beside(parent: Queue, *, besides: Queue | None, moves: Sequence[Move] = ()) -> dict[str, int]:
+def _held_beside(parent: Queue, *, besides: Queue | None, moves: Sequence[SiblingQuota] = ()) -> dict[str, int]:
     """Return the quotas of the queues below ``parent`` but ``besides``, by name, as they are after ``moves``."""
     siblings = parent.children.all() if besides is None else parent.children.exclude(pk=besides.pk)
     moved = {move.queue.pk: move.quota_gpus for move in moves}

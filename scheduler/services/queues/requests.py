@@ -22,7 +22,7 @@ from scheduler.services.events import event_record
 from scheduler.services.inputs import Problems, reason_given
 from scheduler.services.permission import actor_name
 from scheduler.services.queues.change import queue_access
-from scheduler.services.queues.quotas import MOST_GPUS, Move, Quota, queue_change_quota
+from scheduler.services.queues.quotas import MOST_GPUS, Quota, SiblingQuota, queue_change_quota
 
 LATEST = date(2999, 12, 31)
 
@@ -81,7 +81,7 @@ def quota_request_grant(
     reason: str,
     expected_version: int,
     at: datetime,
-    moves: Sequence[Move] = (),
+    moves: Sequence[SiblingQuota] = (),
 ) -> QuotaRequest:
     """Change the quota of the queue for a request, and tell the user who asked.
 

@@ -16,7 +16,7 @@ from scheduler.core.operations.place_in_line import line_of
 from scheduler.core.operations.reasons import sentence
 from scheduler.core.operations.start_calibration import bound_s
 from scheduler.core.operations.time_left import moment_after
-from scheduler.core.round.hypothetical import JobDecision, PlannedSeat, could_run, most_gpus, said_of, with_job
+from scheduler.core.round.hypothetical import JobDecision, PlannedSeat, could_run, decision_of, most_gpus, with_job
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job, Server
 from scheduler.selectors.cluster.drained import drained_evidence, drained_now
@@ -130,7 +130,7 @@ def _answer(asked: _Asked, too_large: Sequence[FieldError]) -> JobPreview:
         waits = _waits(asked, WaitReason.POLICY_PAUSED, {})
         return {**waits, "starts": "unknown", "estimate": estimate_told("paused")}
     tables = asked.tables()
-    said = said_of(tables, present.config, asked.row, without=present.tables)
+    said = decision_of(tables, present.config, asked.row, without=present.tables)
     if said.starts:
         return _starts(asked, said)
     line = line_of(said.plan)
