@@ -189,11 +189,11 @@ def _decide(begun: _Begun, ports: Ports) -> tuple[Round, Sequence[Placed], Appli
 def _write(begun: _Begun, plan: Plan, ports: Ports, ready: _Ready) -> tuple[Round, AppliedPlan]:
     """Apply the plan and write the row of the round."""
     number = begun.live.round_number + 1
-    applied = plan_apply(
-        begun.live, plan, round_number=number, ids=ports.ids, at=begun.at, parks=takes_turns(begun.config)
-    )
+    # Not when the round began: an attempt that ended between then and the reading would seem to overlap its successor.
+    at = ports.clock.now()
+    applied = plan_apply(begun.live, plan, round_number=number, ids=ports.ids, at=at, parks=takes_turns(begun.config))
     loans_record(begun.live, plan)
-    tried = trials_write(plan, begun.live.tables.jobs, round_number=number, at=begun.at)
+    tried = trials_write(plan, begun.live.tables.jobs, round_number=number, at=at)
     # At the end: submits take the numbers of their jobs from the same row of the database.
     round_claim(begun.live, at=ports.clock.now())
     _remember_when(begun, plan)

@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.core.model.plan import PreemptRule, WaitReason
+from scheduler.live.attempts.close import attempt_close
+from scheduler.live.attempts.retry import AttemptEnd
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.models import Cluster, Job, Lease
 from tests.support.live.world import World
@@ -136,3 +139,26 @@ def test_attempt_that_ends_while_the_snapshot_is_read_ends_no_round(
     assert world.round() is not None
     assert world.state(first) == JobState.RUNNING
     assert Job.objects.get(pk=second.pk).wait_reason == WaitReason.RECONFIGURING
+
+
+def test_job_begins_after_the_one_whose_gpus_it_gets(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although that one ended when the round had begun, and had not read what is held: no GPU is counted twice."""
+    world.server("alpha", slots=1)
+    first = world.submit(name="first")
+    world.until_state(first, JobState.RUNNING)
+    second = world.submit(name="second")
+
+    def ends_before_reading(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
+        world.clock.advance(0.05)
+        end = AttemptEnd(cause=EndCause.COMPLETED, exit_code=0)
+        attempt_close(attempt_id=world.attempts(first)[0].pk, ending=end, at=world.clock.now(), actor="agent alpha")
+        return snapshot_read(cluster, at=at)
+
+    monkeypatch.setattr("scheduler.live.rounds.run_round.snapshot_read", ends_before_reading)
+    world.round()
+
+    (before,), (after,) = world.attempts(first), world.attempts(second)
+    assert before.ended_at is not None
+    assert after.created_at >= before.ended_at
+    leases = Lease.objects.order_by("opened_at").values_list("opened_at", "closed_at")
+    assert all(opened_at >= closed_at for (_, closed_at), (opened_at, _) in pairwise(leases))
