@@ -81,26 +81,27 @@ def _figure(groups: dict[str, list[RatedJob]], jobs: list[RatedJob]) -> Json:
     }
 
 
-def _title(groups: dict[str, list[RatedJob]]) -> str:
+def _title(groups: dict[str, list[RatedJob]], span: str) -> str:
     if not groups:
-        return "Fairness appears with the first running job"
+        return f"No job runs now or completed in the {span}"
     worst, jobs = list(groups.items())[-1]
     if _mean(jobs) <= 1.005:
         return "Every queue does at least as well as on an equal share"
     return f"{worst} is held back most, mean \u03c1 {significant(_mean(jobs))}"
 
 
-def fairness_chart(data: Fairness) -> Chart:
-    """Return rho of each job by queue, with the line at 1."""
+def fairness_chart(data: Fairness, span: str) -> Chart:
+    """Return rho of each job by queue, with the line at 1; ``span`` is the range in words, such as ``last 24 h``."""
     groups = _groups(data["jobs"])
     jain = data["jain_index"]
-    words = "\u03c1: completion time against an equal share. Over 1 is slower."
+    newest = f"the newest {number(len(data['jobs']))} of the " if data["is_cut"] else ""
+    words = f"\u03c1, completion time against an equal share, of {newest}jobs that run now or completed in the {span}."
     return Chart(
         id="fairness",
-        title=_title(groups),
+        title=_title(groups, span),
         sub=words
         if jain is None
-        else f"{words} Jain index {number(jain, 2)} over the queues' mean \u03c1: 1 is alike for all.",
+        else f"{words} Over 1 is slower. Jain index {number(jain, 2)} over queues' mean \u03c1: 1 is alike for all.",
         figure=_figure(groups, data["jobs"]) if groups else None,
         empty="It compares each job with an equal share of the cluster.",
         legend=(LegendEntry(label="\u03c1 = 1", token="text", kind="dash"),),  # noqa: S106  (a colour)

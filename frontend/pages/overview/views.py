@@ -99,7 +99,7 @@ def overview(request: HttpRequest) -> HttpResponse:
             "shares": shares[:QUEUES_MOST],
             "shares_title": shares_title(shares, frame, device),
             "scale_gpus": bar_scale(shares),
-            "fairness": fairness_chart(fairness(user)),
+            "fairness": fairness_chart(fairness(user, until, since=since), f"last {span}"),
             "completion": completion(summary, f"last {span}"),
             "jobs": jobs,
             "jobs_note": jobs_note,

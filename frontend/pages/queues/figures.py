@@ -1,12 +1,14 @@
 """Charts of a queue: GPUs held against its quota over time, and finish-time fairness of its jobs."""
 
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from itertools import pairwise
 
 from frontend.components.charts import Chart, Json, LegendEntry, area, count_axis, layout, line, time_axis, token, wall
 from frontend.components.devices import DeviceWord
-from frontend.components.formats import clock, counted, duration, number
+from frontend.components.formats import clock, counted, day, duration, number
 from frontend.components.times import Range, Series, as_time
+from frontend.pages.queues.ranges import in_words, is_past
+from scheduler.selectors.cluster.rows import Fairness
 
 
 def _title(name: str, held: list[float], quota: list[float], span_s: float, device: DeviceWord) -> str:
@@ -23,12 +25,16 @@ def share_chart(
     *,
     name: str,
     color_slot: int,
+    made_at: datetime,
     series: Series,
     range_: Range,
     zone: tzinfo,
     device: DeviceWord,
 ) -> Chart:
-    """Return the stacked area of what was held within the quota and beyond it, with the quota as a dashed line."""
+    """Return the stacked area of what was held within the quota and beyond it, with the quota as a dashed line.
+
+    ``made_at`` is when the queue was made: it has no history before.
+    """
     times = [as_time(at) for at in series["at"]]
     held = [float(value or 0) for value in series["held_gpus"]]
     quota = [float(value or 0) for value in series["quota_gpus"]]
@@ -54,10 +60,14 @@ def share_chart(
         id="share",
         title=_title(name, held, quota, (range_.until - range_.since).total_seconds(), device)
         if figure
+        else f"No rounds {in_words(range_)}"
+        if is_past(range_)
         else f"{name} has no history yet",
         sub=f"{device.many} held, {range_.words}",
         figure=figure,
-        empty="It appears with the next rounds.",
+        empty=f"{name} was made on {day(made_at.astimezone(zone).isoformat())}; its history begins then."
+        if is_past(range_)
+        else "It appears with the next rounds.",
         legend=(
             LegendEntry(label="within quota", token=color),
             LegendEntry(label="borrowed", token=color, kind="hatch"),
@@ -80,8 +90,10 @@ def _at_one() -> Json:
     return {"type": "line", "line": {"color": token("text"), "width": 1.5, "dash": "dash"}, **place}
 
 
-def fairness_chart(name: str, color_slot: int, rho: list[float]) -> Chart:
+def fairness_chart(name: str, color_slot: int, rated: Fairness, range_: Range) -> Chart:
     """Return the histogram of finish-time fairness, with a line at 1; above it a job was worse off than alone."""
+    rho, past = [row["rho"] for row in rated["jobs"]], is_past(range_)
+    done = "completed" if past else "run now or completed"
     edges = [0.0, *BINS, float("inf")]
     counts = [sum(low <= value < high for value in rho) for low, high in pairwise(edges)]
     labels = [f"under {BINS[0]:g}", *(f"{low:g} to {high:g}" for low, high in pairwise(BINS)), f"{BINS[-1]:g} and more"]
@@ -112,10 +124,13 @@ def fairness_chart(name: str, color_slot: int, rho: list[float]) -> Chart:
     }
     return Chart(
         id="fairness",
-        title=title if rho else f"No job of {name} can be rated yet",
-        sub="Finish-time fairness \N{GREEK SMALL LETTER RHO} of jobs that run or ended within a day; dashed: 1",
+        title=title
+        if rho
+        else f"No job of {name} {'completed' if past else 'runs now or completed'} {in_words(range_)}",
+        sub=f"Finish-time fairness \N{GREEK SMALL LETTER RHO} of {'the newest ' if rated['is_cut'] else ''}jobs that "
+        f"{done} {in_words(range_)}; dashed: 1",
         figure=figure if rho else None,
-        empty="It appears when jobs have run for a moment.",
+        empty="Choose another range of time." if past else "It appears when jobs have run for a moment.",
         table_head=("\N{GREEK SMALL LETTER RHO}", "Jobs"),
         table_rows=[(label, number(count)) for label, count in zip(labels, counts, strict=True)],
     )

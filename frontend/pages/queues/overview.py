@@ -8,6 +8,7 @@ from frontend.components.devices import DeviceWord
 from frontend.components.happenings import Happening, happenings
 from frontend.components.times import Range, series_in
 from frontend.pages.queues.figures import fairness_chart, share_chart
+from frontend.pages.queues.ranges import is_past
 from scheduler.models import Event, Queue
 from scheduler.selectors.cluster.fairness import FAIR, UNFAIR, fairness
 from scheduler.selectors.events import NOT_NEWS, event_row, events_joined
@@ -41,15 +42,22 @@ def overview_context(user: Actor, queue: Queue, range_: Range, *, zone: tzinfo, 
     shown, series = series_in(
         range_, zone, lambda since, until: share_series(queue, since=since, until=until, points=POINTS)
     )
-    below = set(names_below(queue).values())
-    rated = [row for row in fairness(user, range_.until)["jobs"] if row["queue"] in below]
+    rated = fairness(
+        user, range_.until, since=range_.since, is_past=is_past(range_), queue_pks=list(names_below(queue))
+    )
     events = events_joined(Event.objects.filter(queue=queue).exclude(kind__in=NOT_NEWS)).order_by("-id")
     return {
         "waiting": queue_line(user, queue, most=WAITING_MOST),
         "share": share_chart(
-            name=queue.name, color_slot=queue.color_slot, series=series, range_=shown, zone=zone, device=device
+            name=queue.name,
+            color_slot=queue.color_slot,
+            made_at=queue.created_at,
+            series=series,
+            range_=shown,
+            zone=zone,
+            device=device,
         ),
-        "fair": fairness_chart(queue.name, queue.color_slot, [row["rho"] for row in rated]),
+        "fair": fairness_chart(queue.name, queue.color_slot, rated, range_),
         "loans_now": loan_ledger(user, queue, since=range_.until - MOMENT, until=range_.until)["now"],
         "unused_gpus": sum(job.num_gpus for job in job_list(user, JobFilters(queue=queue.name, is_idle=True))),
         "unfair": _unfair(queue, device),

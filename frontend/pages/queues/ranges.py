@@ -10,6 +10,7 @@ from frontend.components.viewer import now_utc, viewer_zone
 
 SPANS = {"24h": ("24 h", 86_400), "7d": ("7 d", 604_800), "30d": ("30 d", 2_592_000)}
 MONTH = re.compile(r"(20[0-9]{2})-(0[1-9]|1[0-2])")
+MOMENT = timedelta(minutes=1)
 MONTHS_SHOWN = 2  # links: this month and the one before
 
 
@@ -36,6 +37,16 @@ def range_links(tab: str, range_: Range, zone: tzinfo) -> list[tuple[str, str, b
         before_it = first - timedelta(days=1)
         first = _first_of(before_it.year, before_it.month, zone)
     return links
+
+
+def is_past(range_: Range) -> bool:
+    """Return whether a range is over: a month before this one."""
+    return now_utc() - range_.until > MOMENT
+
+
+def in_words(range_: Range) -> str:
+    """Return a range as a part of a sentence: ``in the last 24 h``, ``in October 2026``."""
+    return range_.words if range_.words.startswith("in ") else f"in the {range_.words}"
 
 
 def _first_of(year: int, month: int, zone: tzinfo) -> datetime:

@@ -50,7 +50,11 @@ class Overview(ApiView):
             parameters.number("window_s", "Seconds that the series goes back.", least=10, most=31 * DAY_S, default=900),
             parameters.integer("points", "Most points of the series.", least=2, most=1_000, default=300),
             parameters.number(
-                "completed_within_s", "Seconds that completion times go back.", least=10, most=31 * DAY_S, default=DAY_S
+                "completed_within_s",
+                "Seconds that completion times and fairness go back.",
+                least=10,
+                most=31 * DAY_S,
+                default=DAY_S,
             ),
         )
     }
@@ -69,7 +73,7 @@ class Overview(ApiView):
             "queues": lambda: [with_text_id(row) for row in queue_shares(user)],
             "servers": lambda: gpu_map(user),
             "completion": lambda: jct_summary(user, completed_since),
-            "fairness": lambda: fairness(user, at),
+            "fairness": lambda: fairness(user, at, since=completed_since),
             "events": lambda: [with_text_id(row) for row in feed(user, FEED_ROWS)],
         }
         return Response({name: parts[name]() for name in p["only"] or PARTS})

@@ -6,7 +6,7 @@ unfinished jobs over the life of the job, and a job with more GPUs than its shar
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -58,13 +58,32 @@ def quantile(ordered: Sequence[float], share: float) -> float | None:
     return ordered[max(0, -(-round(share * len(ordered) * 1e9) // 10**9) - 1)]
 
 
-def fairness(user: Actor, at: datetime | None = None) -> Fairness:
-    """Return rho of visible jobs that completed within a day or run now, and the Jain index over their queues.
+def fairness(
+    user: Actor,
+    at: datetime | None = None,
+    *,
+    since: datetime | None = None,
+    is_past: bool = False,
+    queue_pks: Collection[int] | None = None,
+) -> Fairness:
+    """Return rho of visible jobs that completed in a range or run now, and the Jain index over their queues.
 
     The index is taken over 1 / mean rho of each queue: 1 when all queues are equally well off, 1 / n at worst.
+
+    Args:
+        at: End of the range; now by default.
+        since: Its beginning; a day before its end by default.
+        is_past: Whether the range is over: jobs that run now do not count.
+        queue_pks: Only jobs of these queues.
     """
-    rows = _rows(jobs_visible(user), at or timezone.now())
-    return {"jobs": rows, "jain_index": _jain(rows)}
+    until, jobs = at or timezone.now(), jobs_visible(user)
+    if queue_pks is not None:
+        jobs = jobs.filter(queue_id__in=queue_pks)
+    counted = Q(state=JobState.COMPLETED, ended_at__gte=since or until - RATED_WITHIN)
+    counted = counted & Q(ended_at__lt=until) if is_past else counted | Q(state__in=sorted(HOLDING))
+    found = _newest(jobs.filter(counted), JOBS_RATED + 1)
+    rows = _rates(found[:JOBS_RATED], until) if found else []
+    return {"jobs": rows, "jain_index": _jain(rows), "is_cut": len(found) > JOBS_RATED}
 
 
 def mean_rho_by_queue(jobs: QuerySet[Job], at: datetime, *, least_jobs: int = 1) -> dict[str, float]:
@@ -88,7 +107,8 @@ def rho_of(job: Job, at: datetime) -> float | None:
 
 
 def _rows(jobs: QuerySet[Job], now: datetime) -> list[RatedJob]:
-    rated = _rated(jobs, now)
+    counted = Q(state=JobState.COMPLETED, ended_at__gte=now - RATED_WITHIN) | Q(state__in=sorted(HOLDING))
+    rated = _newest(jobs.filter(counted), JOBS_RATED)
     return _rates(rated, now) if rated else []
 
 
@@ -109,10 +129,8 @@ def _rates(rated: Sequence[Job], now: datetime) -> list[RatedJob]:
     return rows
 
 
-def _rated(jobs: QuerySet[Job], now: datetime) -> list[Job]:
-    completed = Q(state=JobState.COMPLETED, ended_at__gte=now - RATED_WITHIN)
-    found = jobs.filter(completed | Q(state__in=sorted(HOLDING)))
-    return list(found.select_related("queue").defer("spec").order_by("-number")[:JOBS_RATED])
+def _newest(jobs: QuerySet[Job], most: int) -> list[Job]:
+    return list(jobs.select_related("queue").defer("spec").order_by("-number")[:most])
 
 
 def _end(job: Job, now: datetime) -> datetime:

@@ -179,6 +179,7 @@ class Fairness(TypedDict):
 
     jobs: list[RatedJob]
     jain_index: Annotated[float | None, "Over queues; 1 when all are equally well off."]
+    is_cut: Annotated[bool, "Whether there were more jobs than the newest 500, which are rated."]
 
 
 class GpuHoursReport(TypedDict):

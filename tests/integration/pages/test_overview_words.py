@@ -34,11 +34,16 @@ def test_what_is_drained_is_not_called_unused(free: int, drained: int, words: st
 def test_fairness_is_told_by_the_mean_that_the_warning_is_about() -> None:
     """One job that waits for long makes the mean high and leaves the median: the title does not call it well off."""
     job = {"number": 1, "name": "a", "queue": "vision", "color_slot": 1}
-    found = cast(Fairness, {"jobs": [{**job, "rho": rho} for rho in (1.0, 1.0, 7.0)], "jain_index": 1.0})
-    chart = fairness_chart(found)
+    found = cast(
+        Fairness, {"jobs": [{**job, "rho": rho} for rho in (1.0, 1.0, 7.0)], "jain_index": 1.0, "is_cut": False}
+    )
+    chart = fairness_chart(found, "last 7 d")
+    none = fairness_chart({"jobs": [], "jain_index": None, "is_cut": False}, "last 7 d")
 
     assert chart.title == "vision is held back most, mean \u03c1 3.00"
     assert chart.table_rows == [("vision", "3", "3.00", "7.00")]
+    assert "of jobs that run now or completed in the last 7 d." in chart.sub
+    assert none.title == "No job runs now or completed in the last 7 d"
 
 
 def test_script_compares_the_counts_that_the_page_has() -> None:

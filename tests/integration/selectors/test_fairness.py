@@ -1,6 +1,7 @@
 """Finish-time fairness follows from the lives of jobs, and from what their neighbours got."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -8,6 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
+from scheduler.selectors.cluster import fairness as rating
 from scheduler.selectors.cluster.fairness import quantile, rho_of
 from scheduler.selectors.cluster.overview import fairness
 from tests.support.rows.factories import AT, job_make, queue_make, server_make, user_make
@@ -62,6 +64,38 @@ def test_finished_job_keeps_its_rho(admin: User) -> None:
     assert [rho_of(Job.objects.get(pk=job.pk), later) for job in jobs] == [1.0, 2.0]
     assert [rho_of(job, later) for job in others] == [None, None]
     assert fairness(admin, later)["jobs"] == []
+
+
+def test_fairness_is_of_the_jobs_of_a_range(admin: User) -> None:
+    """What completed in it, and what runs where it ends now; of a past one nothing that runs; of some queues alone."""
+    server = server_make(gpus=9)
+    first, second = queue_make("first"), queue_make("second")
+    old, new = (job_make(queue, state=JobState.COMPLETED, server=server) for queue in (first, second))
+    for job, ended in ((old, AT - timedelta(days=3)), (new, AT - timedelta(hours=3))):
+        Job.objects.filter(pk=job.pk).update(submitted_at=ended - timedelta(hours=1), ended_at=ended, executed_s=1800.0)
+    runs = job_make(first, state=JobState.RUNNING, server=server, at=AT - timedelta(hours=1))
+
+    def rated(**range_: Any) -> set[int | None]:
+        return {row["number"] for row in fairness(admin, **{"at": AT, **range_})["jobs"]}
+
+    assert rated() == {new.number, runs.number}
+    assert rated(since=AT - timedelta(days=7)) == {old.number, new.number, runs.number}
+    assert rated(since=AT - timedelta(hours=1)) == {runs.number}
+    assert rated(since=AT - timedelta(days=7), at=AT - timedelta(days=1), is_past=True) == {old.number}
+    assert rated(since=AT - timedelta(days=7), queue_pks=[second.pk]) == {new.number}
+
+
+def test_more_jobs_than_are_rated_are_told(admin: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest are rated, and the answer says that there are more."""
+    server = server_make(gpus=2)
+    jobs = [job_make(state=JobState.COMPLETED, server=server) for _ in range(2)]
+    Job.objects.update(submitted_at=AT - timedelta(hours=1), ended_at=AT, executed_s=60.0)
+    whole = fairness(admin, AT)
+    monkeypatch.setattr(rating, "JOBS_RATED", 1)
+    cut = fairness(admin, AT)
+
+    assert (len(whole["jobs"]), whole["is_cut"]) == (2, False)
+    assert ([row["number"] for row in cut["jobs"]], cut["is_cut"]) == ([jobs[1].number], True)
 
 
 def test_job_larger_than_its_share_may_take_longer(admin: User) -> None:

@@ -169,7 +169,7 @@ def test_overview_of_an_empty_cluster_is_empty(admin: User) -> None:
     assert (cluster_now(AT)["round_finished_at"], cluster_now(AT)["next_round_at"]) == (None, None)
     assert [queue_shares(admin), gpu_map(admin), feed(admin, 10), queue_list(admin)] == [[], [], [], []]
     assert jct_summary(admin, AT)["p50_s"] is None
-    assert fairness(admin, AT) == {"jobs": [], "jain_index": None}
+    assert fairness(admin, AT) == {"jobs": [], "jain_index": None, "is_cut": False}
     assert cluster_series(AT, AT + timedelta(hours=1), 10)["at"] == []
 
 
