@@ -161,4 +161,4 @@ def test_job_begins_after_the_one_whose_gpus_it_gets(world: World, monkeypatch: 
     assert before.ended_at is not None
     assert after.created_at >= before.ended_at
     leases = Lease.objects.order_by("opened_at").values_list("opened_at", "closed_at")
-    assert all(opened_at >= closed_at for (_, closed_at), (opened_at, _) in pairwise(leases))
+    assert all(closed_at and opened_at >= closed_at for (_, closed_at), (opened_at, _) in pairwise(leases))
