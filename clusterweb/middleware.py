@@ -3,7 +3,7 @@
 import re
 import secrets
 from collections.abc import Callable
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import structlog
 from django.conf import settings
@@ -61,4 +61,15 @@ class SignInRequiredMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if request.user.is_authenticated or PUBLIC.match(request.path):
             return self.get_response(request)
-        return HttpResponseRedirect(f"{resolve_url(settings.LOGIN_URL)}?next={quote(request.get_full_path())}")
+        target, more = request.get_full_path(), ""
+        if request.method not in {"GET", "HEAD"}:  # many routes only take a POST: back to the page with the form
+            target, more = _page_before(request) or target, "&unsent=1"
+        return HttpResponseRedirect(f"{resolve_url(settings.LOGIN_URL)}?next={quote(target)}{more}")
+
+
+def _page_before(request: HttpRequest) -> str:
+    """Return the path of the page of this site that a request came from; empty for none."""
+    before = urlsplit(request.headers.get("Referer", ""))
+    if before.netloc != request.get_host():
+        return ""
+    return before.path + (f"?{before.query}" if before.query else "")

@@ -1,5 +1,6 @@
 """What a person sees and does, in a real browser."""
 
+import re
 import time
 from typing import Literal
 
@@ -83,19 +84,21 @@ def test_form_keeps_values_and_marks_each_bad_field(member: Watched) -> None:
 
 
 def test_half_typed_form_comes_back_until_it_is_discarded(member: Watched) -> None:
-    """Back restores fields, but no environment; Discard and a submit leave nothing."""
+    """Back restores fields and the harmless part of the environment; Discard and a submit leave nothing."""
     page = member.open("/jobs/new")
     typed, note = {"name": "half-typed", "command": "python half.py", "gpus": "2"}, page.locator("[data-draft-note]")
     expect(note).to_be_hidden()
     for name, value in typed.items():
         page.fill(f"[name={name}]", value)
     page.locator("details.more", has=page.locator("[name=env]")).locator("summary").click()
-    page.fill("[name=env]", "TOKEN=hidden")
+    page.fill("[name=env]", "SEED=1\nTOKEN=hidden\nW={secret: wandb}\nDB=postgres://a:hidden@db")
     page.get_by_role("link", name="Jobs", exact=True).first.click()
     page.wait_for_url("**/jobs")
     page.go_back()
-    expect(note).to_contain_text("Restored what you typed.")
+    expect(note).to_contain_text(re.compile(r"Your draft from \d\d:\d\d was restored\."))
+    expect(note).to_contain_text("Not kept, add again: the value of TOKEN, the value of DB.")
     assert {name: page.input_value(f"[name={name}]") for name in typed} == typed
+    assert page.input_value("[name=env]") == "SEED=1\nW={secret: wandb}"
     assert "hidden" not in page.evaluate("JSON.stringify(sessionStorage)")
 
     note.get_by_role("link", name="Discard").click()
@@ -107,6 +110,47 @@ def test_half_typed_form_comes_back_until_it_is_discarded(member: Watched) -> No
     page.wait_for_url("**/jobs/J-*")
     page.goto(f"{member.url}/jobs/new")
     expect(page.locator("[name=command]")).to_have_value("")
+    expect(note).to_be_hidden()
+
+
+@pytest.mark.parametrize("mode", ["form", "yaml"])
+def test_form_sent_after_the_session_ended_comes_back_after_sign_in(member: Watched, demo: Stack, mode: str) -> None:
+    """With its files and its folder; the sign-in says that nothing was sent, and the second submit stores one job."""
+    page, note = member.open("/jobs/new?template=lstm"), member.page.locator("[data-draft-note]")
+    page.fill("[name=name]", f"late-{mode}")
+    page.select_option("[name=queue]", "vision")
+    page.fill("[name=command]", "python -c pass")
+    page.fill("[name=file-0-name]", "a.py")
+    page.fill("[name=file-0-text]", "print(1)\n")
+    page.fill("[name=file-1-name]", "b.py")
+    page.fill("[name=file-1-text]", "print(2)\n")
+    if mode == "yaml":
+        page.get_by_role("button", name="YAML", exact=True).click()
+        text = page.input_value("[name=spec]").replace("files:", "env:\n  TOKEN: hidden\nfiles:", 1)
+        page.fill("[name=spec]", text)
+    page.context.clear_cookies()
+    page.locator(".submit-bar button[value=submit]").click()
+    page.wait_for_url("**/sign-in?**")
+    expect(page.get_by_role("status")).to_contain_text("so nothing was sent")
+    assert "hidden" not in page.evaluate("JSON.stringify(sessionStorage)")
+    page.fill("input[name=username]", "member")
+    page.fill("input[name=password]", demo.password("member"))
+    page.click("form button[type=submit]")
+    page.wait_for_url("**/jobs/new?template=lstm**")
+    expect(note).to_contain_text("was restored.")
+    if mode == "yaml":
+        expect(note).to_contain_text("Not kept, add again: env.")
+        assert page.input_value("[name=spec]") == text.replace("env:\n  TOKEN: hidden\n", "")
+    else:
+        names = ("name", "command", "file-0-text", "file-1-name", "file-1-text")
+        values = [f"late-{mode}", "python -c pass", "print(1)\n", "b.py", "print(2)\n"]
+        assert [page.input_value(f"[name={name}]") for name in names] == values
+    page.reload()
+    expect(note).to_contain_text("was restored.")
+    page.locator(".submit-bar button[value=submit]").click()
+    page.wait_for_url("**/jobs/J-*")
+    assert len(demo.client("member").get(f"/api/v1/jobs?search=late-{mode}")["results"]) == 1
+    page.goto(f"{member.url}/jobs/new?template=lstm")
     expect(note).to_be_hidden()
 
 

@@ -9,7 +9,7 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView, LogoutView
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect, render, resolve_url
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
@@ -36,8 +36,11 @@ class SignIn(LoginView):
     redirect_authenticated_user = True
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:  # Django's own signature
-        """Return the variables of the page, with the OpenID Connect provider if there is one."""
-        return {**super().get_context_data(**kwargs), "oidc": settings.OIDC}
+        """Return the variables of the page: the provider of OpenID Connect, and what a sign-in interrupted."""
+        unsent = ""
+        if "unsent" in self.request.GET:
+            unsent = "job" if self.request.GET.get("next", "").startswith(resolve_url("job-new")) else "form"
+        return {**super().get_context_data(**kwargs), "oidc": settings.OIDC, "unsent": unsent}
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # Django's own signature
         if self._failures().too_many():

@@ -45,6 +45,19 @@ def test_sign_in_leads_to_where_one_wanted_to_go(user: User) -> None:
     assert response["Location"] == "/queues?x=1"
 
 
+def test_form_that_is_sent_signed_out_leads_back_to_its_page(user: User) -> None:
+    """A route that only takes a POST would be no place to come back to; the sign-in says that nothing was sent."""
+    client = Client()
+    sent = client.post("/jobs/J-3/suspend", headers={"referer": "http://testserver/jobs/J-3/why?x=1"})
+    shown = client.get(client.post("/jobs/new?template=lstm", {"name": "a"})["Location"]).content.decode()
+
+    assert sent["Location"] == "/sign-in?next=/jobs/J-3/why%3Fx%3D1&unsent=1"
+    assert "so nothing was sent. Sign in to go back: what you wrote in the form for a new job is kept" in shown
+    assert "nothing was sent" not in client.get("/sign-in?next=/jobs/new").content.decode()
+    elsewhere = client.post("/jobs/J-3/suspend", headers={"referer": "http://elsewhere.example/jobs"})
+    assert elsewhere["Location"] == "/sign-in?next=/jobs/J-3/suspend&unsent=1"
+
+
 @pytest.mark.parametrize("target", ["https://elsewhere.example/", "//elsewhere.example", "javascript:alert(1)"])
 def test_sign_in_never_leads_to_another_site(user: User, target: str) -> None:
     """``next`` is followed only within this site."""

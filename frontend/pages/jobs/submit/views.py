@@ -6,6 +6,7 @@ form from what was written for another scheduler, or keep it as a template.
 
 import hashlib
 import json
+import re
 import secrets
 from dataclasses import dataclass, field, replace
 
@@ -52,6 +53,10 @@ from scheduler.services.jobs.submit import job_submit
 from scheduler.services.queues.saved import template_create
 
 ROUTE = "page /jobs/new"
+# Forms whose jobs are stored: the browser forgets the drafts that it keeps of them (draft.js).
+STORED_COOKIE = "job-forms-stored"
+MOST_STORED = 8
+NONCE = re.compile(r"[0-9a-f]{32}")
 ORIGINS = {
     "sbatch": "batch script",
     "kubernetes": "Kubernetes Job",
@@ -320,7 +325,11 @@ def _submitted(request: HttpRequest, spec: JobSpec) -> HttpResponse:
     answer = idempotent(user=request.user, route=ROUTE, key=key, body_hash=digest, at=at, make=make)
     words = "was submitted before" if answer.replayed else "is queued"
     messages.success(request, f"{answer.body['name']} ({answer.body['key']}) {words}.")
-    return HttpResponseRedirect(answer.location)
+    response = HttpResponseRedirect(answer.location)
+    if NONCE.fullmatch(nonce):
+        stored = [*request.COOKIES.get(STORED_COOKIE, "").split("."), nonce][-MOST_STORED:]
+        response.set_cookie(STORED_COOKIE, ".".join(stored), path=resolve_url("job-new"), samesite="Lax")
+    return response
 
 
 def _page(

@@ -1,39 +1,107 @@
-/* Keeps what is typed in the submit form while this tab is open, by address and reader: a page that may not be stored
-   comes back empty. Environment (it may hold secrets) and files are not kept, nor is YAML that has an environment. */
+/* Keeps what is written in the form for a new job while this tab is open: an ended session, a reload or the way back
+   would bring the form empty. Kept until the server says that it stored the job (cookie), by reader and address.
+
+   Never kept: values of the environment that may be secrets, files with something like a key in them, uploads. */
 "use strict";
 
 (() => {
   const form = document.querySelector("[data-job-form]");
   const note = document.querySelector("[data-draft-note]");
   if (!form) return;
-  const key = ["draft", form.dataset.reader, location.pathname + location.search, form.elements.mode.value].join(" ");
-  const isKept = ({ name, type, value }) => name && name !== "env" && !(name === "spec" && /\benv\b["']?\s*:/.test(value)) && !name.startsWith("file-") && !["hidden", "file", "submit", "button"].includes(type);
-  const fields = () => [...form.elements].filter(isKept);
-  const read = (field) => (field.type === "checkbox" ? field.checked : field.value);
+  const { elements } = form;
+  const query = new URLSearchParams(location.search);
+  query.delete("mode");
+  const key = ["draft", form.dataset.reader, `${location.pathname}?${query}`].join(" ");
+  const SECRET_NAME = /(KEY|TOKEN|PAT|PASSWORD|PASSWD|PASSPHRASE|PWD|SECRET|CREDENTIALS?)$/i;
+  const HARMLESS = /^(\{\s*secret\s*:[^{}]*\}|[+-]?[\d.,_:]*(e[+-]?\d+)?|true|false|yes|no|on|off|none|null|[~./][^@]*)$/i;
+  const LOOKS_SECRET = /PRIVATE KEY-----|\b(AKIA|ASIA)[A-Z0-9]{16}|\b(gh[pousr]_|github_pat_|hf_|glpat-|sk-|xox[a-z]-|wandb_v1_)[\w-]{16,}|:\/\/[^/\s:@]*:[^/\s@{$<]+@|(KEY|TOKEN|PASSWORD|SECRET)["']?\s*[:=]\s*["'][^"'\s]{12,}["']/i;
+  const MOST_CHARS = 2_000_000; // of what browsers give a tab
+
+  /* The environment without what may be a secret, and the names that are left out. */
+  const harmlessLines = (text) => {
+    const left = [];
+    const lines = text.split("\n").filter((line) => {
+      const [name, ...rest] = line.split("=");
+      const value = rest.join("=").trim();
+      const isRef = value.startsWith("{");
+      if (HARMLESS.test(value) && (isRef || !SECRET_NAME.test(name.trim()))) return true;
+      left.push(`the value of ${name.trim().slice(0, 40)}`);
+      return false;
+    });
+    return [lines.join("\n"), left];
+  };
+
+  /* A spec without its environment, which stands in a block of its own; one that has it elsewhere is not kept. */
+  const harmlessSpec = (text) => {
+    const bare = text.replace(/^env[ \t]*:.*\n?(?:(?:[ \t]+.*|[ \t]*)(?:\n|$))*/m, "");
+    if (LOOKS_SECRET.test(bare) || /\benv\b["']?\s*:/.test(bare)) return [null, ["the spec, which has an environment"]];
+    return [bare, bare === text ? [] : ["env"]];
+  };
+
+  const kept = () => {
+    const fields = {};
+    const left = [];
+    for (const { name, type, value, checked, files } of elements) {
+      if (!name || ["submit", "button"].includes(type)) continue;
+      if (type === "file") left.push(...[...files].map((file) => file.name.slice(0, 60)));
+      else if (type === "checkbox") fields[name] = checked;
+      else if (name === "env" || name === "spec") {
+        const [text, without] = (name === "env" ? harmlessLines : harmlessSpec)(value);
+        if (text !== null) fields[name] = text;
+        left.push(...without);
+      } else if (/^file-\d+-(text|kept)$/.test(name) && LOOKS_SECRET.test(value)) left.push(elements[name.replace(/\w+$/, "name")]?.value || "a file");
+      else if (type !== "hidden" || name === "code") fields[name] = value;
+    }
+    return { fields, left };
+  };
+
   const save = () => {
     try {
-      sessionStorage.setItem(key, JSON.stringify(Object.fromEntries(fields().map((field) => [field.name, read(field)]))));
+      const folder = elements.code?.value ? form.querySelector("[data-folder-name]").textContent : "";
+      const text = JSON.stringify({ at: Date.now(), mode: elements.mode.value, once: elements.once.value, folder, ...kept() });
+      if (text.length < MOST_CHARS) sessionStorage.setItem(key, text);
     } catch { /* full, or refused: the form works without */ }
   };
-  const restore = () => {
-    const draft = JSON.parse(sessionStorage.getItem(key) ?? "{}");
-    const changed = fields().filter((field) => field.name in draft && draft[field.name] !== read(field));
-    for (const field of changed) {
-      if (field.type === "checkbox") field.checked = draft[field.name];
-      else field.value = draft[field.name];
-      const folded = field.closest("details");
-      if (folded) folded.open = true;
-    }
-    note.hidden = !changed.length;
-    if (changed.length) form.dispatchEvent(new Event("input")); // the preview follows
+
+  const drafted = () => {
+    const draft = JSON.parse(sessionStorage.getItem(key) ?? "null");
+    const stored = document.cookie.match(/(?:^|; )job-forms-stored=([^;]*)/)?.[1].split(".") ?? [];
+    if (!draft || !stored.includes(draft.once)) return draft;
+    sessionStorage.removeItem(key);
+    return null;
+  };
+
+  const put = (name, value) => {
+    const field = elements[name];
+    if (!field || field.name !== name || value === (field.type === "checkbox" ? field.checked : field.value)) return false;
+    if (field.type === "checkbox") field.checked = value;
+    else field.value = value;
+    const folded = field.closest("details");
+    if (folded) folded.open = true;
+    if (name.startsWith("file-")) field.dispatchEvent(new Event("input", { bubbles: true })); // the next row follows
+    return true;
+  };
+
+  const restore = (draft) => {
+    const changed = Object.entries(draft.fields).filter(([name, value]) => put(name, value));
+    if (!changed.length) return;
+    elements.once.value = draft.once; // sent a second time, it is stored once
+    if (draft.fields.code) form.querySelector("[data-folder-name]").textContent = draft.folder;
+    const at = new Date(draft.at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    const left = draft.left.length ? ` Not kept, add again: ${draft.left.join(", ")}.` : "";
+    note.querySelector("[data-draft-words]").textContent = `Your draft from ${at} was restored.${left}`;
+    note.hidden = false;
+    form.dispatchEvent(new Event("input")); // the preview follows
   };
 
   note.querySelector("a").addEventListener("click", () => sessionStorage.removeItem(key));
-  form.addEventListener("submit", (event) => {
-    if (event.submitter?.value === "submit") sessionStorage.removeItem(key);
-  });
+  const draft = drafted();
   if ("sent" in form.dataset) save(); // it came back with what was typed
-  else restore();
+  else if (draft?.mode === "yaml" && elements.mode.value === "form") {
+    query.set("mode", "yaml");
+    location.replace(`?${query}`);
+  } else if (draft?.mode === elements.mode.value) restore(draft);
   form.addEventListener("input", save);
   form.addEventListener("change", save);
+  form.addEventListener("submit", save);
 })();

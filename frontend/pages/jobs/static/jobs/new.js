@@ -103,7 +103,8 @@
     try {
       const response = await fetch(form.getAttribute("action"), { method: "POST", body, signal: mine.signal, headers: { Accept: "text/html" } });
       const card = response.ok && !response.redirected && new DOMParser().parseFromString(await response.text(), "text/html").getElementById("preview");
-      if (!card) tell("No preview now. Press Preview.");
+      if (response.redirected) tell("You are signed out. Press Submit to sign in; what you wrote is kept.");
+      else if (!card) tell("No preview now. Press Preview.");
       else {
         part.replaceChildren(card);
         settle(card);
