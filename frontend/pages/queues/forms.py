@@ -6,11 +6,11 @@ from typing import Any
 from django import forms
 from django.contrib.auth.models import User
 
+from frontend.pages.queues.fields import CountField, DayField, FactorField, ReasonField
 from scheduler.core.model.errors import SpecInvalid
 from scheduler.core.operations.idle import IdleAction
 from scheduler.core.spec.units import format_duration, parse_duration_s
 from scheduler.models.queue import Role
-from scheduler.services.inputs import REASON_CHARS
 from scheduler.services.queues.directories import KEEP_DAYS, Unconfirmed
 from scheduler.services.queues.idle import AFTER_S
 from scheduler.services.queues.isolation import DEMANDS
@@ -20,11 +20,7 @@ from scheduler.services.queues.quotas import WEIGHTS
 class ReasonedForm(forms.Form):
     """A change of a queue with its reason. ``version`` is the version of the queue that the user saw."""
 
-    reason = forms.CharField(
-        min_length=REASON_CHARS[0],
-        max_length=REASON_CHARS[1],
-        help_text="Everyone in the queue can read it. Kept in the list of changes.",
-    )
+    reason = ReasonField(help_text="Everyone in the queue can read it. Kept in the list of changes.")
     version = forms.IntegerField(widget=forms.HiddenInput)
 
     def __init__(self, *args: Any, needs_reason: bool = True, **kwargs: Any) -> None:  # Django's own signature
@@ -45,11 +41,16 @@ class ReasonedForm(forms.Form):
 class QuotaForm(ReasonedForm):
     """What a queue may hold."""
 
-    quota_gpus = forms.IntegerField(min_value=0, label="Quota")
-    max_gpus = forms.IntegerField(
-        min_value=0, required=False, label="At most", help_text="Borrowing included. Empty: no limit."
+    quota_gpus = CountField(min_value=0, label="Quota")
+    max_gpus = CountField(
+        min_value=0, empty="no limit", label="At most", help_text="Borrowing included. Empty: no limit."
     )
-    weight = forms.FloatField(min_value=WEIGHTS[0], help_text="Larger gets more of what belongs to no quota.")
+    weight = FactorField(
+        min_value=WEIGHTS[0],
+        max_value=WEIGHTS[1],
+        label="Weight",
+        help_text="Larger gets more of what belongs to no quota.",
+    )
     may_borrow = forms.BooleanField(required=False, label="May borrow what others do not use")
     field_order = ("quota_gpus", "max_gpus", "weight", "may_borrow", "reason")
 
@@ -57,16 +58,21 @@ class QuotaForm(ReasonedForm):
         """Put what the service refused at its fields; what others could give up stands beside theirs."""
         super().add_errors(SpecInvalid([entry for entry in error.errors if entry.pointer != "/moves"]))
 
+    def said(self) -> list[str]:
+        """Return what is wrong as sentences that name their fields."""
+        labels = {name: f"{self[name].label}: " for name in self.fields}
+        return [f"{labels.get(name, '')}{error}" for name, errors in self.errors.items() for error in errors]
+
 
 class LimitsForm(ReasonedForm):
     """What one user may have in a queue at most. The prefix keeps its fields apart from those of the quota."""
 
     prefix = "limits"
-    user_max_gpus = forms.IntegerField(
-        min_value=1, required=False, label="A user holds at most", help_text="At once. Empty: no limit."
+    user_max_gpus = CountField(
+        min_value=1, empty="no limit", label="A user holds at most", help_text="At once. Empty: no limit."
     )
-    user_max_queued = forms.IntegerField(
-        min_value=1, required=False, label="A user queues at most", help_text="More are refused. Empty: no limit."
+    user_max_queued = CountField(
+        min_value=1, empty="no limit", label="A user queues at most", help_text="More are refused. Empty: no limit."
     )
     field_order = ("user_max_gpus", "user_max_queued", "reason")
 
@@ -136,17 +142,17 @@ class FilesForm(ReasonedForm):
     """How long the files of ended jobs are kept."""
 
     prefix = "files"
-    keep_directories_days = forms.IntegerField(
+    keep_directories_days = CountField(
         min_value=KEEP_DAYS[0],
         max_value=KEEP_DAYS[1],
         label="Kept after the end of a job",
         help_text="What is older is deleted within minutes, for good.",
     )
-    directories_most = forms.IntegerField(
-        min_value=1, required=False, label="All together at most", help_text="Beyond it the oldest go early."
+    directories_most = CountField(
+        min_value=1, empty="no limit", label="All together at most", help_text="Beyond it the oldest go early."
     )
-    user_directories_most = forms.IntegerField(
-        min_value=1, required=False, label="Of each user at most", help_text="Empty: no limit."
+    user_directories_most = CountField(
+        min_value=1, empty="no limit", label="Of each user at most", help_text="Empty: no limit."
     )
     confirmed_jobs = forms.IntegerField(required=False, widget=forms.HiddenInput)
     confirmed_rule = forms.CharField(required=False, widget=forms.HiddenInput)
@@ -178,16 +184,14 @@ class RequestForm(forms.Form):
     """What is asked for. The service checks the values."""
 
     prefix = "ask"
-    quota_gpus = forms.IntegerField(min_value=0, label="Quota")
-    until = forms.DateField(
-        required=False,
+    quota_gpus = CountField(min_value=0, label="Quota")
+    until = DayField(
+        empty="for good",
         label="Needed until",
         help_text="Last day. Empty: for good.",
         widget=forms.DateInput(attrs={"type": "date"}),
     )
-    reason = forms.CharField(
-        min_length=REASON_CHARS[0], max_length=REASON_CHARS[1], help_text="All who see the queue can read it."
-    )
+    reason = ReasonField(help_text="All who see the queue can read it.")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # Django's own signature
         super().__init__(*args, **kwargs)
@@ -198,7 +202,7 @@ class RequestForm(forms.Form):
 class RefuseForm(forms.Form):
     """Why a request is refused. Its ids keep it apart from the form of the quota on the same tab."""
 
-    reason = forms.CharField(min_length=REASON_CHARS[0], max_length=REASON_CHARS[1])
+    reason = ReasonField()
 
     def __init__(self, data: Mapping[str, str] | None = None) -> None:
         super().__init__(data, auto_id="refuse-%s")

@@ -30,7 +30,14 @@ from scheduler.services.queues.change import CHANGES
 from scheduler.services.queues.directories import queue_keep_directories
 from scheduler.services.queues.idle import queue_set_idle
 from scheduler.services.queues.isolation import queue_demand_isolation
-from scheduler.services.queues.quotas import Quota, SiblingQuota, given_beside, queue_change_quota
+from scheduler.services.queues.quotas import (
+    QUOTA_FIELDS,
+    Quota,
+    SiblingQuota,
+    given_beside,
+    queue_change_quota,
+    quota_problems,
+)
 from scheduler.services.queues.requests import quota_request_grant
 from scheduler.services.queues.user_limits import queue_limit_users
 from scheduler.whatif.quota_forecast import FARTHER_S, HORIZON_S, quota_forecast
@@ -185,10 +192,14 @@ def quota_sent(request: HttpRequest, queue: Queue) -> Sent:
     form = QuotaForm(request.POST, needs_reason=not is_preview)
     moves, taken = _moves(request.user, request.POST, queue)
     shown: SentContext = {"quota_form": form, "taken": taken}
-    if not form.is_valid():
-        return Sent(status=422, context=shown)
-    values = form.cleaned_data
-    after = Quota(**{name: values[name] for name in ("quota_gpus", "max_gpus", "weight", "may_borrow")})
+    is_valid, values = form.is_valid(), form.cleaned_data
+    after = Quota(**{name: values[name] for name in QUOTA_FIELDS}) if values.keys() >= set(QUOTA_FIELDS) else None
+    if after is None or not is_valid:
+        if after is not None:  # what adds up is checked too, so that all that is wrong is told at once
+            access = access_of(request.user)
+            problems = quota_problems(queue, after, moves, names_holders=access.may_change_quota(queue))
+            form.add_errors(SpecInvalid(problems.errors))
+        return _refused(form, shown, is_preview=is_preview)
     try:
         if is_preview:
             ahead_s = FARTHER_S if doing == "farther" else HORIZON_S
@@ -199,11 +210,16 @@ def quota_sent(request: HttpRequest, queue: Queue) -> Sent:
         return _saved(request, queue, after, moves, values)
     except SpecInvalid as error:
         form.add_errors(error)
-        return Sent(status=422, context=shown)
+        return _refused(form, shown, is_preview=is_preview)
     except Conflict as error:
         queue.refresh_from_db()
         form = QuotaForm({**request.POST.dict(), "version": queue.version})
         return Sent(status=409, context={**shown, "quota_form": form, "conflict": str(error)})
+
+
+def _refused(form: QuotaForm, shown: SentContext, *, is_preview: bool) -> Sent:
+    """Show the form again; the card of a preview says what is wrong too, as it has no answer to these values."""
+    return Sent(status=422, context={**shown, "refused": form.said() if is_preview else []})
 
 
 def _saved(

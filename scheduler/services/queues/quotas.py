@@ -16,6 +16,7 @@ from django.db.models import F, Q, Sum
 from scheduler.core.model.errors import Conflict, NotAllowed
 from scheduler.core.spec.units import counted
 from scheduler.models import Queue
+from scheduler.selectors.cluster.servers import gpu_count
 from scheduler.services.inputs import Problems
 from scheduler.services.permission import Doer
 from scheduler.services.queues.change import changed_by, queue_access, queue_record, queue_set
@@ -157,6 +158,38 @@ def check_quota(problems: Problems, *, quota_gpus: int, max_gpus: int | None, we
     problems.number("weight", weight, low=WEIGHTS[0], high=WEIGHTS[1])
     if max_gpus is not None and not problems.errors:
         problems.number("max_gpus", max_gpus, low=quota_gpus, high=MOST_GPUS, label="most GPUs")
+
+
+def check_cluster(problems: Problems, queue: Queue, *, quota_gpus: int) -> None:
+    """Add a problem where a larger quota is more than the whole cluster; without a server its size is unknown."""
+    most = gpu_count()
+    if 0 < most < quota_gpus > queue.quota_gpus:
+        right = f"may be at most {most}" if most > queue.quota_gpus else f"is {queue.quota_gpus} already"
+        has = counted(most, "GPU")
+        problems.add("quota_gpus", "range", f"quota {right}: the whole cluster has {has}. You asked for {quota_gpus}.")
+
+
+def sums_to_ask(queue: Queue, quota_gpus: int, moves: Sequence[SiblingQuota] = ()) -> list[str]:
+    """Return what stands against granting a quota, for readers who may only ask for it; empty where nothing does."""
+    problems = Problems()
+    _check_children(problems, queue, quota_gpus=quota_gpus)
+    said = [error.detail for error in problems.errors]
+    if queue.parent is None:
+        return said
+    above, has = queue.parent.name, counted(queue.parent.quota_gpus, "GPU")
+    given = sum(_held_beside(queue.parent, besides=queue, moves=moves).values())
+    left = queue.parent.quota_gpus - given
+    if quota_gpus > queue.parent.quota_gpus:
+        said.append(
+            f"{above} has {has}, fewer than {quota_gpus}. You may request them; an admin has to give {above} more "
+            "first."
+        )
+    elif quota_gpus > left:
+        said.append(
+            f"{above} has {has}, {given} of them in its other queues: {max(0, left)} can be granted while those keep "
+            f"theirs. You may request {quota_gpus}; leads of {above} and admins can take the rest from them."
+        )
+    return said
 
 
 def check_sum(

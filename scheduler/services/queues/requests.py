@@ -15,14 +15,13 @@ from scheduler.core.model.errors import Conflict, NotAllowed
 from scheduler.models import Queue, QuotaRequest
 from scheduler.models.queue import RequestState, Role
 from scheduler.notify import touch_cluster, touch_queue
-from scheduler.selectors.cluster.servers import gpu_count
 from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.events import event_record
 from scheduler.services.inputs import Problems, reason_given
 from scheduler.services.permission import actor_name
 from scheduler.services.queues.change import queue_access
-from scheduler.services.queues.quotas import MOST_GPUS, Quota, SiblingQuota, queue_change_quota
+from scheduler.services.queues.quotas import MOST_GPUS, Quota, SiblingQuota, check_cluster, queue_change_quota
 
 LATEST = date(2999, 12, 31)
 
@@ -202,11 +201,8 @@ def _checked(queue: Queue, *, quota_gpus: int, until: date | None, reason: str, 
     if not problems.errors and quota_gpus <= queue.quota_gpus:
         detail = f"quota must be more than the present {queue.quota_gpus}. You asked for {quota_gpus}."
         problems.add("quota_gpus", "range", detail)
-    most = gpu_count()
-    if not problems.errors and 0 < most < quota_gpus:  # where no server has reported, its size is unknown
-        right = f"may be at most {most}" if most > queue.quota_gpus else f"is {queue.quota_gpus} already"
-        detail = f"quota {right}: the whole cluster has {most} GPUs. You asked for {quota_gpus}."
-        problems.add("quota_gpus", "range", detail)
+    if not problems.errors:
+        check_cluster(problems, queue, quota_gpus=quota_gpus)
     today = at.astimezone(UTC).date()
     if until is not None and until < today:
         problems.add("until", "range", f"until must be today ({today}) or later. You gave {until}.")

@@ -61,7 +61,7 @@ def test_answer_that_is_refused_says_why_at_its_form_and_keeps_what_was_typed(cl
         return answer.content.decode()
 
     for reason, field, detail in (
-        ("  ", "id_reason", "This field is required."),
+        ("  ", "id_reason", "It is empty. Say why in at least 3 characters."),
         ("for mia", "id_quota_gpus", "quota must be more than the present 8, not 8. Else refuse the request."),
     ):
         page = post({"do": "quota", "reason": reason})

@@ -128,11 +128,19 @@ def _within(most_s: float, given: tuple[Any, ...], named: dict[str, Any]) -> For
 
 
 def test_quotas_that_do_not_add_up_are_foreseen_and_said(vision: Queue) -> None:
-    """A team's lead may ask before the lead above makes room; the answer says that it could not be saved."""
-    found = ask(member_make(vision, Role.LEAD), vision, 2)
+    """A team's lead, who can only request it, reads who can make room; users who can save it read what they lack."""
+    lead = member_make(vision, Role.LEAD)
+    found = ask(lead, vision, 2)
+    server_make(gpus=2)
 
     assert found["known"]
-    assert found["sums"] == ["quota may be at most 0: org has 4 GPUs and 4 are given. You asked for 2."]
+    assert found["sums"] == [
+        "org has 4 GPUs, 4 of them in its other queues: 0 can be granted while those keep theirs. You may request 2; "
+        "leads of org and admins can take the rest from them."
+    ]
+    assert ask(lead, vision, 5)["sums"] == [
+        "org has 4 GPUs, fewer than 5. You may request them; an admin has to give org more first."
+    ]
     _, beside = ask(user_make(admin=True), vision, 2)["sums"]
     assert " has 4. To take GPUs from them in the same step: " in beside  # who may change quotas reads whose
 
@@ -146,6 +154,8 @@ def test_only_leads_may_ask_and_only_sensible_things(vision: Queue) -> None:
     admin = user_make(admin=True)
     with pytest.raises(SpecInvalid, match="quota must be between"):
         ask(admin, vision, -1)
+    with pytest.raises(SpecInvalid, match="quota may be at most 4: the whole cluster has 4 GPUs"):
+        ask(admin, vision, 9999)
     cluster = cluster_row()
     cluster.paused = True
     cluster.save()
@@ -175,6 +185,46 @@ def test_the_page_shows_consequences_without_saving_and_keeps_what_was_typed(vis
     assert saved.status_code == 302
     assert list(Queue.objects.order_by("name").values_list("quota_gpus", flat=True)) == [4, 2, 2]
     assert " to 2: until Friday." in client.get("/queues/vision?tab=quota").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("", "Quota: It is empty. Give a whole number, 0 or more."),
+        ("-5", "Quota: -5 is less than 0. Give a whole number, 0 or more."),
+        ("2.5", "Quota: 2.5 is no whole number. Give a whole number, 0 or more."),
+        ("9999", "Quota: quota may be at most 4: the whole cluster has 4 CPU slots. You asked for 9999."),
+    ],
+)
+def test_a_preview_that_is_refused_says_why_in_its_card(vision: Queue, typed: str, said: str) -> None:
+    """The card, the list above the form and the field name it; nothing is simulated."""
+    client = Client()
+    client.force_login(member_make(vision, Role.LEAD))
+    form = {"do": "preview", "quota_gpus": typed, "max_gpus": "", "weight": "1", "may_borrow": "on", "version": 1}
+
+    answer = client.post("/queues/vision?tab=quota", form)
+
+    card = answer.content.decode().partition('id="consequences"')[2].partition("</section>")[0]
+    assert answer.status_code == 422
+    assert "No preview of these values" in card
+    assert f"<p>{said}</p>" in card.replace("\N{NO-BREAK SPACE}", " ")
+    assert f'<a href="#id_quota_gpus">{said[:30]}' in answer.content.decode()
+
+
+def test_everything_wrong_with_a_quota_is_told_at_once(vision: Queue) -> None:
+    """An empty reason does not hide that the quotas do not add up."""
+    client = Client()
+    client.force_login(member_make(Queue.objects.get(name="org"), Role.LEAD))
+    form = {"do": "quota", "quota_gpus": "3", "max_gpus": "x", "weight": "0", "may_borrow": "on", "version": 1}
+
+    most = client.post("/queues/vision?tab=quota", form).content.decode()
+    sums = client.post("/queues/vision?tab=quota", {**form, "max_gpus": "", "weight": "1"}).content.decode()
+
+    assert "At most: x is no whole number. Give a whole number, 0 or more, or leave it empty for no limit." in most
+    assert "Weight: 0 is not from 0.01 to 1000. Give a number from 0.01 to 1000." in most
+    for page in (most, sums):
+        assert "Reason: It is empty. Say why in at least 3 characters." in page
+    assert "quota may be at most 0" in sums
 
 
 def test_the_slider_ends_at_what_could_be_saved_and_the_limit_is_said(vision: Queue) -> None:
