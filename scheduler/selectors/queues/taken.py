@@ -7,6 +7,7 @@ from typing import Annotated, TypedDict
 
 from scheduler.core.model.plan import PreemptRule
 from scheduler.models import Attempt, Queue
+from scheduler.models.queue import Role
 from scheduler.selectors.evidence import ANOTHER_JOB, ANOTHER_QUEUE
 from scheduler.selectors.queues.tree import names_below
 from scheduler.selectors.rows import Moment
@@ -15,13 +16,14 @@ from scheduler.selectors.visibility import Actor, access_of
 
 MOST = 10  # of each kind
 ANOTHER_PERSON = "another person"
+UNKNOWN = (ANOTHER_QUEUE, ANOTHER_PERSON, ANOTHER_JOB)
 NO_JOB = "no job"  # where a server left the pool, or the policy gave GPUs elsewhere
 
 
 class TakerRow(TypedDict):
     """One queue, person or job that took GPUs, or one job that lost them."""
 
-    name: Annotated[str, '"another queue", "another person" or "another job" where you may not know.']
+    name: Annotated[str, '"another queue", "a job of speech" or "another job" where you may not know more.']
     preemptions: int
     recalls: Annotated[int, "Of these, by a queue that took its quota back."]
     lost_gpu_hours: Annotated[float, "Work since the newest checkpoint, times the GPUs of the job."]
@@ -38,6 +40,7 @@ class TakenReport(TypedDict):
     people: list[TakerRow]
     jobs: list[TakerRow]
     losers: Annotated[list[TakerRow], "The jobs of the queue that were preempted."]
+    hidden: Annotated[str, "Why some names are left out; empty where none is."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +56,14 @@ class _Taken:
 
 
 def taken(user: Actor, queue: Queue, *, since: datetime, until: datetime) -> TakenReport:
-    """Return the preemptions of a queue's jobs in the range, by what took the place and by what lost, by one query."""
+    """Return the preemptions of a queue's jobs in the range, by what took the place and by what lost, by one query.
+
+    Queues are named as in the ledger of loans: to leads of the queue and admins all, to other users those that they see
+    anyway. People and jobs are named where the user sees their queue.
+    """
     access = access_of(user)
+    tells = access.at_least(queue.pk, Role.LEAD)
+    is_hidden = False
     ended = Attempt.objects.filter(
         job__queue_id__in=list(names_below(queue)), ended_at__gte=since, ended_at__lt=until
     ).exclude(preempt_rule="")
@@ -72,12 +81,18 @@ def taken(user: Actor, queue: Queue, *, since: datetime, until: datetime) -> Tak
     )
     found = []
     for rule, lost_s, num_gpus, lost_by, lost_number, queue_pk, name, owner, job, number in ended.values_list(*columns):
-        is_seen = access.sees(queue_pk)
+        if queue_pk is None:
+            names = (NO_JOB, NO_JOB, NO_JOB)
+        elif access.sees(queue_pk):
+            names = (name, owner, f"{job} J-{number}")
+        else:
+            names = (name, f"a user of {name}", f"a job of {name}") if tells else UNKNOWN
+            is_hidden = True
         found.append(
             _Taken(
-                queue=NO_JOB if queue_pk is None else name if is_seen else ANOTHER_QUEUE,
-                person=NO_JOB if queue_pk is None else owner if is_seen else ANOTHER_PERSON,
-                job=NO_JOB if queue_pk is None else f"{job} J-{number}" if is_seen else ANOTHER_JOB,
+                queue=names[0],
+                person=names[1],
+                job=names[2],
                 loser=f"{lost_by} J-{lost_number}",
                 is_recall=rule == PreemptRule.QUOTA_RECLAIM,
                 lost_gpu_s=(lost_s or 0.0) * num_gpus,
@@ -92,7 +107,14 @@ def taken(user: Actor, queue: Queue, *, since: datetime, until: datetime) -> Tak
         "people": _by((one.person, one) for one in found),
         "jobs": _by((one.job, one) for one in found),
         "losers": _by((one.loser, one) for one in found),
+        "hidden": _hidden(queue, tells=tells) if is_hidden else "",
     }
+
+
+def _hidden(queue: Queue, *, tells: bool) -> str:
+    if tells:
+        return "Users and jobs are named only where you have a role in their queue."
+    return f"Only leads of {queue.name} and admins read the names of queues in which they have no role."
 
 
 def _by(named: Iterable[tuple[str, _Taken]]) -> list[TakerRow]:

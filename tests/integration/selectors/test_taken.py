@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.core.model.lifecycle import EndCause, JobState
 from scheduler.models import Attempt, Job, Queue
+from scheduler.models.queue import Role
 from scheduler.selectors.queues.taken import taken
 from tests.support.rows.factories import AT, attempt_make, job_make, member_make, queue_make, user_make
 
@@ -48,6 +49,21 @@ def test_takers_are_those_that_cost_most_first() -> None:
     assert taken(user_make("bob", admin=True), vision, since=UNTIL, until=UNTIL + timedelta(hours=1))["jobs"] == []
 
 
+def test_lead_reads_which_queue_it_was_as_in_the_loans() -> None:
+    """The queue by its name, its users and jobs as those of the queue, and why they have no names of their own."""
+    vision, speech, text = queue_make("vision"), queue_make("speech"), queue_make("text")
+    for queue in (speech, speech, text):
+        preempt(vision, job_make(queue, state=JobState.QUEUED, name="secret"), rule="quota_reclaim", lost_s=60)
+
+    found = taken(member_make(vision, Role.LEAD), vision, since=SINCE, until=UNTIL)
+
+    assert [row["name"] for row in found["queues"]] == ["speech", "text"]
+    assert [row["name"] for row in found["people"]] == ["a user of speech", "a user of text"]
+    assert [row["name"] for row in found["jobs"]] == ["a job of speech", "a job of text"]
+    assert found["hidden"] == "Users and jobs are named only where you have a role in their queue."
+    assert "secret" not in str(found)
+
+
 def test_names_of_queues_that_one_does_not_see_are_hidden() -> None:
     """A member of vision learns that another queue took it, and no more."""
     vision, speech = queue_make("vision"), queue_make("speech")
@@ -60,3 +76,5 @@ def test_names_of_queues_that_one_does_not_see_are_hidden() -> None:
         "another person",
         "another job",
     ]
+    assert found["hidden"] == "Only leads of vision and admins read the names of queues in which they have no role."
+    assert taken(user_make("ada", admin=True), vision, since=SINCE, until=UNTIL)["hidden"] == ""
