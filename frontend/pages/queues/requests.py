@@ -13,7 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponseRedirect
 from frontend.components.viewer import now_utc
 from frontend.pages.queues.forms import RefuseForm, RequestForm
 from frontend.pages.queues.sent import Sent, SentContext
-from scheduler.core.model.errors import Conflict, SpecInvalid
+from scheduler.core.model.errors import Conflict, FieldError, SpecInvalid
 from scheduler.models import Queue, QuotaRequest
 from scheduler.models.queue import RequestState, Role
 from scheduler.selectors.queues.requests import QuotaRequestRow, quota_requests, require_request
@@ -21,6 +21,7 @@ from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.queues.requests import (
     quota_request_change,
     quota_request_create,
+    quota_request_problems,
     quota_request_refuse,
     quota_request_withdraw,
 )
@@ -94,18 +95,25 @@ def _sent(request: HttpRequest, queue: Queue, save: Callable[..., QuotaRequest],
     """Save what the form holds, or show it again with what is wrong."""
     form = RequestForm(request.POST)
     if not form.is_valid():
+        # What could be read is checked too, so that all that is wrong is told at once.
+        gpus, until = form.cleaned_data.get("quota_gpus"), form.cleaned_data.get("until")
+        _add(form, quota_request_problems(queue, quota_gpus=gpus, until=until, at=now_utc()).errors)
         return Sent(status=422, context={"request_form": form})
     try:
         save(actor=request.user, at=now_utc(), **form.cleaned_data)
     except SpecInvalid as error:
-        for entry in error.errors:
-            form.add_error(entry.pointer.strip("/"), entry.detail)
+        _add(form, error.errors)
         return Sent(status=422, context={"request_form": form})
     except Conflict as error:
         form.add_error(None, str(error))
         return Sent(status=409, context={"request_form": form})
     messages.success(request, said)
     return Sent(to=_back(queue))
+
+
+def _add(form: RequestForm, errors: list[FieldError]) -> None:
+    for entry in errors:
+        form.add_error(entry.pointer.strip("/"), entry.detail)
 
 
 def request_refused(request: HttpRequest, queue: Queue) -> Sent:

@@ -197,19 +197,31 @@ def _checked(queue: Queue, *, quota_gpus: int, until: date | None, reason: str, 
     """Refuse bad values of a request; return its reason without the blanks around it."""
     problems = Problems()
     reason = problems.reason(reason)
+    problems.errors += quota_request_problems(queue, quota_gpus=quota_gpus, until=until, at=at).errors
+    problems.refuse()
+    return reason
+
+
+def quota_request_problems(queue: Queue, *, quota_gpus: int | None, until: date | None, at: datetime) -> Problems:
+    """Return what is wrong with the numbers and days of a request; None for what a form could not read is left out."""
+    problems = Problems()
+    if quota_gpus is not None:
+        _check_gpus(problems, queue, quota_gpus)
+    today = at.astimezone(UTC).date()
+    if until is not None and until < today:
+        problems.add("until", "range", f"until must be today ({today}) or later. You gave {until}.")
+    if until is not None and until > LATEST:
+        problems.add("until", "range", f"until is too far away: {until}. Leave it empty to ask for good.")
+    return problems
+
+
+def _check_gpus(problems: Problems, queue: Queue, quota_gpus: int) -> None:
     problems.number("quota_gpus", quota_gpus, low=0, high=MOST_GPUS, label="quota")
     if not problems.errors and quota_gpus <= queue.quota_gpus:
         detail = f"quota must be more than the present {queue.quota_gpus}. You asked for {quota_gpus}."
         problems.add("quota_gpus", "range", detail)
     if not problems.errors:
         check_cluster(problems, queue, quota_gpus=quota_gpus)
-    today = at.astimezone(UTC).date()
-    if until is not None and until < today:
-        problems.add("until", "range", f"until must be today ({today}) or later. You gave {until}.")
-    if until is not None and until > LATEST:
-        problems.add("until", "range", f"until is too far away: {until}. Leave it empty to ask for good.")
-    problems.refuse()
-    return reason
 
 
 def _answer(

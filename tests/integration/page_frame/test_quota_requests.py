@@ -1,5 +1,6 @@
 """Requests for quota on the pages: asked, changed, granted and refused by forms."""
 
+import re
 from typing import Any
 
 import pytest
@@ -45,6 +46,45 @@ def test_from_form_to_grant_in_the_browser(client: Client) -> None:
     listed = client.get("/queues/vision?tab=requests").content.decode()
     assert '<p>Paper deadline</p><p class="soft">ada gave 6\N{NO-BREAK SPACE}GPUs' in listed  # not "deadlineada"
     assert "ada granted mia&#x27;s request" in client.get("/queues/vision").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("sent", "wrong"),
+    [
+        (
+            {"quota_gpus": "", "until": "soon", "reason": ""},
+            {
+                "quota_gpus": "It is empty. Give a whole number, 0 or more.",
+                "until": "soon is no day. Give one such as 2026-12-31, or leave it empty to ask for good.",
+                "reason": "It is empty. Say why in at least 3 characters.",
+            },
+        ),
+        (
+            {"quota_gpus": "3", "until": "2020-01-31", "reason": "x"},
+            {
+                "quota_gpus": "quota must be more than the present 4. You asked for 3.",
+                "until": "or later. You gave 2020-01-31.",
+                "reason": "It is too short. Say why in at least 3 characters.",
+            },
+        ),
+    ],
+)
+def test_everything_wrong_with_a_request_stands_at_its_field(
+    client: Client, sent: dict[str, str], wrong: dict[str, str]
+) -> None:
+    """All at once, in our words; each field is marked as wrong and leads to its sentence."""
+    queue = queue_make("vision", quota_gpus=4)
+    client.force_login(member_make(queue, name="mia"))
+    answer = client.post("/queues/vision?tab=requests", {"do": "ask", **{f"ask-{k}": v for k, v in sent.items()}})
+    page = answer.content.decode()
+
+    assert answer.status_code == 422
+    for name, words in wrong.items():
+        place = page.partition(f'<label for="id_ask-{name}">')[2].partition("</label>")[2].partition("<label")[0]
+        assert words in place, name
+        assert 'aria-invalid="true"' in place
+        assert re.search(rf'aria-describedby="[^"]*\bid_ask-{name}_error"', place), place
+    assert "This field is required" not in page
 
 
 def test_answer_that_is_refused_says_why_at_its_form_and_keeps_what_was_typed(client: Client) -> None:

@@ -74,7 +74,7 @@ def test_refused_inputs_name_their_field() -> None:
         ask(member_make(queue, Role.VIEWER), queue)
     with pytest.raises(SpecInvalid) as refused:
         ask(member, queue, quota_gpus=4, until=AT.date() - timedelta(days=1), reason=" ")
-    assert {error.pointer for error in refused.value.errors} == {"/reason", "/until"}
+    assert {error.pointer for error in refused.value.errors} == {"/quota_gpus", "/reason", "/until"}
     assert f"until must be today ({AT.date()}) or later" in str(refused.value)
     with pytest.raises(SpecInvalid, match="until is too far away: 9999-12-31"):
         ask(member, queue, until=date(9999, 12, 31))
