@@ -1,15 +1,19 @@
 """Take the pictures of ``docs/pictures``: ``make pictures``.
 
-Starts the simulated cluster with its week, adds jobs of which some have to wait, and photographs dashboard, job page,
-list, form and cluster in both themes and at both widths.
+Starts the simulated cluster with its week, adds jobs of which some have to wait, and photographs the main pages as
+a lead and as an admin sees them, in both themes and at both widths.
 """
 
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser.conftest import ARGUMENTS, CHROMIUM, sign_in
 from tests.support.e2e.stack import ROOT, Stack, wait_for
@@ -43,13 +47,71 @@ def told(demo: Stack) -> str:
     return ""
 
 
-def photograph(page: Page, demo: Stack, path: str, file: Path) -> None:
+def compared(demo: Stack) -> str:
+    """Return a what-if question over the demo's last week that has been answered."""
+    client, now = demo.client("admin"), datetime.now(UTC)
+    question = {
+        "name": "Which policy for such a week?",
+        "start": {"kind": "past", "since": (now - timedelta(days=6)).isoformat(), "until": now.isoformat()},
+        "variants": [{}, {"policy": "srtf"}, {"policy": "ftf"}, {"policy": "fifo"}],
+        "seeds": [1, 2, 3],
+    }
+    scenario = str(client.call("POST", "/api/v1/whatif", question).json["id"])
+    wait_for("answer", lambda: client.get(f"/api/v1/whatif/{scenario}")["state"] == "completed", within_s=300)
+    return scenario
+
+
+def preview_quota(page: Page) -> None:
+    """Ask what a larger quota would do."""
+    field = page.locator("#quota-slide")
+    field.fill(str(int(field.input_value()) + 4))
+    page.locator("#consequences:not([aria-busy]) tbody tr").first.wait_for(timeout=60_000)
+
+
+def open_palette(page: Page) -> None:
+    """Open the command palette with a few letters in it."""
+    page.keyboard.press("Control+k")
+    page.keyboard.type("res")
+    page.get_by_role("option").first.wait_for()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shot:
+    """One page to photograph.
+
+    Attributes:
+        path: Where it is.
+        who: Signed in as.
+        act: What is done on the page before.
+    """
+
+    path: str
+    who: str = WHO
+    act: Callable[[Page], None] = lambda page: None
+
+
+def photograph(page: Page, demo: Stack, shot: Shot, file: Path) -> None:
     """Save one picture of a page that has settled."""
-    page.goto(f"{demo.url}{path}")
+    page.goto(f"{demo.url}{shot.path}")
     page.wait_for_load_state("load")
+    shot.act(page)
     page.wait_for_timeout(2500)
     page.screenshot(path=str(file))
     print(file.relative_to(ROOT), flush=True)
+
+
+def photograph_all(browser: Browser, demo: Stack, shots: Mapping[str, Shot], target: Path) -> None:
+    """Photograph each page in both themes and at both widths."""
+    for theme, (size, (width, height)), who in product(THEMES, SIZES.items(), (WHO, "admin")):
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme="dark" if theme == "dark" else "light"
+        )
+        page = context.new_page()
+        sign_in(page, demo, who)
+        for name, shot in shots.items():
+            if shot.who == who:
+                photograph(page, demo, shot, target / f"{name}-{theme}-{size}.png")
+        context.close()
 
 
 def main() -> int:
@@ -74,25 +136,21 @@ def main() -> int:
             wait_for("running jobs", lambda: jobs_in(demo, "running"))
             waiting = wait_for("a job with an estimate", lambda: told(demo), within_s=120)
             job = interesting_job(demo)
-            pages = {
-                "dashboard": "/",
-                "jobs": "/jobs",
-                "job": f"/jobs/{job}",
-                "waiting": f"/jobs/{waiting}/why",
-                "submit": "/jobs/new",
-                "cluster": "/cluster",
+            shots = {
+                "dashboard": Shot(path="/"),
+                "jobs": Shot(path="/jobs"),
+                "job": Shot(path=f"/jobs/{job}"),
+                "waiting": Shot(path=f"/jobs/{waiting}/why"),
+                "submit": Shot(path="/jobs/new"),
+                "cluster": Shot(path="/cluster"),
+                "overview": Shot(path="/", who="admin"),
+                "palette": Shot(path="/", who="admin", act=open_palette),
+                "wall": Shot(path="/wall", who="admin"),
+                "quota": Shot(path="/queues/vision?tab=quota", who="admin", act=preview_quota),
+                "whatif": Shot(path=f"/whatif/{compared(demo)}", who="admin"),
             }
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-            for theme in THEMES:
-                for size, (width, height) in SIZES.items():
-                    context = browser.new_context(
-                        viewport={"width": width, "height": height}, color_scheme="dark" if theme == "dark" else "light"
-                    )
-                    page = context.new_page()
-                    sign_in(page, demo, WHO)
-                    for name, path in pages.items():
-                        photograph(page, demo, path, target / f"{name}-{theme}-{size}.png")
-                    context.close()
+            photograph_all(browser, demo, shots, target)
             browser.close()
         finally:
             demo.destroy()
