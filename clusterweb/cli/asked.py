@@ -1,7 +1,9 @@
 """What is submitted: a spec, and the folder that goes with it, as the arguments of the command say."""
 
+import difflib
 import json
 import os
+import posixpath
 import re
 import shlex
 import sys
@@ -12,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from clusterweb.client.errors import CommandError
-from clusterweb.client.folders.folder import code_dir, named_folder
+from clusterweb.client.folders.folder import code_dir, folder_paths, named_folder
+from clusterweb.client.folders.script import script_of
 from clusterweb.client.many import split_specs
 
 SPEC_NAMES = ("job.yaml", "job.yml", "job.json")
@@ -100,6 +103,7 @@ def _spec_of_flags(given: Namespace, folder: Path) -> bytes:
             "Write one, or say what to run: "
             f"clusterweb submit {shlex.quote(given.spec)} --queue QUEUE -- python train.py"
         )
+    _require_script(given, folder)
     name = given.name or NO_PLAIN_NAME.sub("-", folder.resolve().name).strip("-._")[:80] or "job"
     spec = {"apiVersion": "v1", "name": name, "queue": given.queue, "command": given.words}
     spec["resources"] = {"gpus": 1 if given.gpus is None else given.gpus}
@@ -108,6 +112,32 @@ def _spec_of_flags(given: Namespace, folder: Path) -> bytes:
         kind = "venv" if packages.startswith("/") else "lock" if packages.endswith(".lock") else "requirements"
         spec["python"] = {kind: packages}
     return json.dumps({key: value for key, value in spec.items() if value is not None}).encode()
+
+
+def _require_script(given: Namespace, folder: Path) -> None:
+    """Raise CommandError where the script that the command starts is not among the files that are sent."""
+    script = script_of(given.words)
+    if not script:
+        return
+    paths, ignored = folder_paths(folder)
+    if script in paths:
+        return
+    where = shlex.quote(given.spec)
+    by = next((name for name in ignored if script == name or (name.endswith("/") and script.startswith(name))), "")
+    if by:
+        told = f"{script} is not sent with the folder {folder.resolve()}: {by} is ignored.\n"
+        raise CommandError(f"{told}Write !{by} into {folder / '.clusterwebignore'} to send it all the same.")
+    same = [path for path in paths if path.rpartition("/")[2] == script.rpartition("/")[2]]
+    near = next(iter(sorted(same) or difflib.get_close_matches(script, paths, n=1)), "")
+    scripts = sorted((path for path in paths if path.endswith(".py")), key=lambda path: (path.count("/"), path))
+    lines = [f"{script} is not in the folder that is sent, {folder.resolve()}. Nothing is sent."]
+    if near:
+        # As given, with the right path in its place: what is typed again is what runs.
+        right = [near if posixpath.normpath(word) == script else word for word in given.words]
+        lines += ["Did you mean:", f"clusterweb submit {where} --queue {given.queue or 'QUEUE'} -- {shlex.join(right)}"]
+    elif scripts:
+        lines.append(f"Scripts in it: {', '.join(scripts[:8])}{', ...' if len(scripts) > 8 else ''}")
+    raise CommandError("\n".join(lines))
 
 
 def _packages_of(folder: Path) -> str:

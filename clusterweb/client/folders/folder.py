@@ -93,6 +93,12 @@ def read_folder(root: Path) -> Folder:
     return folder
 
 
+def folder_paths(root: Path) -> tuple[list[str], list[str]]:
+    """Return the paths of the files that are sent of a folder, and what is ignored. Raises CommandError."""
+    ignored: list[str] = []
+    return [path for path, _ in _walk(root, ignored)], ignored
+
+
 def _hashed(place: Path) -> tuple[str, int]:
     content_hash, size = hashlib.sha256(), 0
     with place.open("rb") as file:

@@ -7,6 +7,7 @@ owner may see.
 """
 
 from datetime import datetime
+from functools import lru_cache
 from typing import IO, Annotated, TypedDict
 
 from django.contrib.auth.models import User
@@ -16,6 +17,8 @@ from django.db.models import F
 from agents.protocol.code import CodeLimits, CodeManifest, CodeRefused, shown_name, size_shown
 from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, NotFound, SpecInvalid
 from scheduler.core.spec.code import PREFIX, Code
+from scheduler.core.spec.command_hints import missing_script
+from scheduler.core.spec.spec import JobSpec
 from scheduler.models import CodeBlob, CodeFolder, CodeSent
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import RANK, Access, Actor, access_of
@@ -143,6 +146,24 @@ def code_errors(owner: User, access: Access, code: Code, *, disk_bytes: int) -> 
         )
         return [FieldError(pointer="/resources/disk", code="capacity", detail=detail)]
     return []
+
+
+def script_errors(spec: JobSpec) -> list[FieldError]:
+    """Return the error of a job whose command starts a script that neither its folder nor its files have.
+
+    Only for a spec whose folder its owner may use: the error names files of it.
+    """
+    if spec.code is None or not (paths := _paths(spec.code.manifest)):
+        return []
+    missing = missing_script(spec.command, {*paths, *spec.files})
+    return [FieldError(pointer="/command", code="missing", detail=missing)] if missing else []
+
+
+@lru_cache(maxsize=8)  # folders of which jobs are submitted now; a manifest never changes
+def _paths(digest: str) -> frozenset[str]:
+    """Return the paths of the files of a folder; none where its manifest is gone."""
+    manifest = manifest_read(digest) if digest else None
+    return frozenset() if manifest is None else frozenset(file.path for file in manifest.files)
 
 
 def code_use(digests: set[str], *, at: datetime) -> None:

@@ -26,7 +26,7 @@ from scheduler.models import Cluster, Gpu, Job, Profile, Queue, Server
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import Access, Actor, access_of
 from scheduler.services.cluster.settings import cluster_row
-from scheduler.services.code.folders import code_errors
+from scheduler.services.code.folders import code_errors, script_errors
 from scheduler.services.code.git import git_resolved
 from scheduler.services.environments.files import environment_errors
 from scheduler.services.jobs.dependencies import dependency_errors
@@ -90,6 +90,7 @@ def job_check_dry(*, actor: Actor, data: object) -> tuple[CheckedSpec, list[Fiel
     cluster = cluster_row()
     found, more = _cluster_errors(owner, spec, cluster, bad=frozenset(error.pointer for error in errors))
     errors += _errors_of_secrets(owner, spec, found) + dependency_errors(access_of(owner), spec.depends_on)
+    errors += script_errors(found.spec) if found is not None else []
     more += [] if errors else _errors_of_length(spec, most_bytes=cluster.spec_most_bytes)
     if errors or found is None:
         raise SpecInvalid(errors + more)
@@ -118,6 +119,7 @@ def jobs_checked(*, actor: Actor, data: Sequence[object]) -> list[CheckedSpec]:
                 known[asked] = _cluster_errors(owner, spec, cluster, bad=frozenset())
             found, more = known[asked]
             wrong = more + _errors_of_secrets(owner, spec, found) + dependency_errors(access, spec.depends_on)
+            wrong += script_errors(replace(spec, code=found.spec.code)) if found is not None else []
             wrong += _errors_of_length(spec, most_bytes=cluster.spec_most_bytes)
             checked += [replace(found, spec=replace(spec, code=found.spec.code))] if found else []
         errors += [replace(error, pointer=f"/{place}{error.pointer}") for error in wrong]

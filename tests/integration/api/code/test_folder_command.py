@@ -238,8 +238,58 @@ def test_file_that_changes_while_it_is_sent_is_told(shop: World, monkeypatch: py
 def test_large_folder_goes_in_few_requests(shop: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are bundled, a large one goes alone, and all arrive."""
     monkeypatch.setattr(sending, "BUNDLE_BYTES", 1_000)
-    write(job_yaml=SPEC, **{f"f{at:02}": f"{at:0300}" for at in range(10)})
+    write(job_yaml=SPEC, train_py="", **{f"f{at:02}": f"{at:0300}" for at in range(10)})
     Path("large").write_bytes(bytes(5_000))
     assert main(["submit", "."]) == 0
 
     assert CodeBlob.objects.count() == 12
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("nothere.py", "Scripts in it: main.py, train.py, src/fit.py"),
+        ("fit.py", "clusterweb submit . --queue vision -- python src/fit.py --lr 1"),
+        ("trian.py", "clusterweb submit . --queue vision -- python train.py --lr 1"),
+        ("raw/get.py", "raw/ is ignored.\nWrite !raw/ into .clusterwebignore"),
+    ],
+)
+def test_a_script_that_the_folder_lacks_is_refused_before_anything_is_sent(
+    shop: World, capsys: pytest.CaptureFixture[str], script: str, told: str
+) -> None:
+    """With what would be right."""
+    write(train_py="print(1)\n", main_py="print(1)\n", src__fit_py="print(1)\n", raw__get_py="print(1)\n")
+    Path(".gitignore").write_text("raw/\n")
+    assert main(["submit", ".", "--queue", "vision", "--", "python", script, "--lr", "1"]) == 2
+
+    assert told in capsys.readouterr().err
+    assert not CodeBlob.objects.exists()
+
+
+def test_a_spec_whose_script_the_folder_lacks_is_refused(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the server, which reads the spec; a small file beside the folder counts."""
+    write(job_yaml=SPEC, main_py="print(1)\n")
+    assert main(["submit", "."]) == 1
+    told = capsys.readouterr().err
+    Path("train.py").write_text("print(1)\n")
+    assert main(["submit", ".", "--file", "train.py"]) == 0
+
+    assert "/command: train.py is not in the folder of the job. Did you mean main.py?" in told
+    assert Job.objects.filter(name="package").count() == 1
+
+
+def test_signs_of_a_shell_are_warned_of(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside the answer, also of a dry run; the job is stored as it is."""
+    write(train_py="print(1)\n")
+    asked = ["submit", ".", "--queue", "vision", "-o", "json"]
+    command = ["--", "python", "train.py", "&&", "python", "train.py"]
+    told = "`&&` is an argument of python as written. Use bash -c 'python train.py && python train.py'"
+    assert main([*asked, "--dry-run", *command]) == 0
+    tried = capsys.readouterr()
+    assert main([*asked, *command]) == 0
+    stored = capsys.readouterr()
+
+    for found in (tried, stored):
+        assert f"Warning: No shell reads the command: {told}\n" in found.err
+        assert json.loads(found.out)["warnings"] == [f"No shell reads the command: {told}"]
+    assert Job.objects.get(name="my-package").spec["command"] == command[1:]

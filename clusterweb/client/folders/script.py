@@ -1,0 +1,47 @@
+"""The script that a command starts: looked for in its folder before anything is sent.
+
+As ``scheduler/core/spec/command_hints.py`` finds it, which a test holds: client and server share no code.
+"""
+
+import posixpath
+import re
+from collections.abc import Sequence
+
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish"})
+_LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed"})
+_PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
+_TAKES_ONE = {"python": frozenset({"-W", "-X", "--check-hash-based-pycs"}), "shell": frozenset({"-o", "-O", "+o"})}
+_ENDS = {"python": frozenset({"-c", "-m"}), "shell": frozenset({"-c", "-s"})}
+
+
+def script_of(command: Sequence[str]) -> str:
+    """Return the path of the script that a command starts, from its folder on; empty where none is certain."""
+    if not command:
+        return ""
+    program, words = command[0].rpartition("/")[2], list(command[1:])
+    if command[0].startswith("./"):
+        found = command[0]
+    elif program in _LAUNCHERS:
+        found = "" if "-m" in words else next((word for word in words if word.endswith(".py")), "")
+    elif _PYTHON.fullmatch(program):
+        found = _first_argument(words, "python")
+    elif program in _SHELLS:
+        found = _first_argument(words, "shell")
+    else:
+        return ""
+    path = posixpath.normpath(found) if found else ""
+    return "" if path.startswith(("/", "~", "..")) or re.search(r"[{}$*]", path) or path in (".", "-") else path
+
+
+def _first_argument(words: Sequence[str], kind: str) -> str:
+    skips = False
+    for word in words:
+        if skips:
+            skips = False
+        elif word in _ENDS[kind]:
+            return ""
+        elif word in _TAKES_ONE[kind]:
+            skips = True
+        elif not word.startswith(("-", "+")):
+            return word
+    return ""
