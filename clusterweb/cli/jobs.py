@@ -52,6 +52,7 @@ def _submit_one(given: Namespace, asked: Asked) -> int:
     if given.dry_run:
         tried = client.preview(asked.spec, folder=asked.folder, files=files, tell=tell)
         show(given, tried, in_words(preview_text(tried), devices_named(client.device_kinds)))
+        _warn(tried.get("warnings"))
         return 0 if tried["preview"]["feasible"] is not False else 1
     try:
         job = client.submit(asked.spec, folder=asked.folder, files=files, tell=tell, key=given.key)
@@ -61,6 +62,7 @@ def _submit_one(given: Namespace, asked: Asked) -> int:
         print(f"With --key {given.key} another spec was submitted before. Nothing new is stored.", file=sys.stderr)
         print("Use another --key for another job.", file=sys.stderr)
         return error.exit_status
+    _warn(job.get("warnings"))
     if _per(job) != "job":
         print(f"Its command starts {_STARTS[_per(job)]}.", file=sys.stderr)
     if script := left_behind(asked, job["spec"]):
@@ -75,6 +77,12 @@ def _submit_one(given: Namespace, asked: Asked) -> int:
     say(f"J-{job['number']}  {job['id']}")
     _print(client.follow(job))
     return _status_of(client.job(job))
+
+
+def _warn(warnings: Iterable[str] | None) -> None:
+    """Print what of a stored spec is probably not meant; an older server does not say it."""
+    for warning in warnings or ():
+        print(f"Warning: {warning}", file=sys.stderr)
 
 
 def _submit_many(given: Namespace, specs: Sequence[bytes]) -> int:

@@ -84,6 +84,7 @@ class JobAnswer(JobLine):
     """One job in full."""
 
     spec: JsonObject
+    warnings: list[str]
     written_loss: WrittenLoss | None
     kept: str
     attempt: AttemptAnswer | None
@@ -204,4 +205,5 @@ class DryRun(TypedDict):
     """The answer to a dry run."""
 
     checks: list[Check]
+    warnings: list[str]
     preview: Preview

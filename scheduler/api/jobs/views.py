@@ -24,6 +24,7 @@ from scheduler.api.jobs.files.views import told
 from scheduler.api.jobs.reason_documents import ChangeBody, DryRunDocument
 from scheduler.api.jobs.spec_form import spec_of_form
 from scheduler.core.model.lifecycle import PREPARING, JobState
+from scheduler.core.spec.command_hints import command_warnings
 from scheduler.core.spec.launch import launch_words
 from scheduler.core.spec.limits import PRIORITY
 from scheduler.core.spec.spec import JobSpec
@@ -138,7 +139,12 @@ class Jobs(ApiView):
             checked, too_large = job_check_dry(actor=request.user, data=data)
             preview = job_preview(checked=checked, too_large=too_large, at=live_ports().clock.now())
             spec = checked.spec
-            answer: DryRun = {"spec": spec.to_json(), "checks": _checks(spec, preview), "preview": preview}
+            answer: DryRun = {
+                "spec": spec.to_json(),
+                "checks": _checks(spec, preview),
+                "warnings": command_warnings(spec.command),
+                "preview": preview,
+            }
             return Response(answer)
 
         def submit() -> tuple[int, Any, str]:

@@ -10,6 +10,7 @@ from django.utils import timezone
 from scheduler.core.model.lifecycle import TERMINAL, JobState, phase_of
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.operations.reasons import sentence
+from scheduler.core.spec.command_hints import command_warnings
 from scheduler.core.spec.env import env_hidden
 from scheduler.models import Attempt, Job, Queue
 from scheduler.models.queue import Role
@@ -156,6 +157,7 @@ def job_detail(user: Actor, job: Job, access: Access | None = None) -> JobDetail
     return {
         **job_row(job),
         "spec": spec_shown(user, job, access),
+        "warnings": command_warnings(job.spec["command"]),
         "wait_sentence": sentence(job.wait_reason, evidence) if job.wait_reason else "",
         "wait_evidence": evidence,
         "wait_since": iso(job.wait_since),

@@ -175,6 +175,7 @@ class DryRun(TypedDict):
 
     spec: Json
     checks: list[CheckRow]
+    warnings: Annotated[list[str], "What of its command is probably not meant: signs that only a shell would read."]
     preview: JobPreview
 
 

@@ -160,6 +160,7 @@ class JobDetail(JobRow):
     ]
 
     spec: Annotated[Json, "As stored, with every default."]
+    warnings: Annotated[list[str], "What of its command is probably not meant: signs that only a shell would read."]
     wait_evidence: Json
     wait_since: Moment | None
     wait_round: int | None

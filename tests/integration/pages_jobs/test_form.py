@@ -383,3 +383,34 @@ def test_the_form_has_no_script_of_its_own_and_works_without(world: World) -> No
 
     assert {has["value"] for has in buttons} == {"submit", "check", "form", "yaml", "import", "template"}
     assert not [has for _, has in page.tags if any(name.startswith("on") for name in has)]
+
+
+def test_signs_of_a_shell_in_the_command_are_warned_of_with_a_way_out(world: World) -> None:
+    """Beside the preview, while it is filled, and after it is stored; YAML has no line to put the fix into."""
+    browser = world.browser("member")
+    asked = {**FIELDS, "command": "cd src && python train.py"}
+    told = "No shell reads the command: `&&` is an argument of cd as written."
+    for action in ("check", "live"):
+        page = browser.send("/jobs/new", {**asked, "action": action})
+        assert told in page.text
+        assert page.having(data_put_command="bash -c 'cd src && python train.py'")
+    yaml = "apiVersion: v1\nname: a\nqueue: vision\ncommand: [cd, src, '&&', python, train.py]\n"
+    page = browser.send("/jobs/new", {"mode": "yaml", "action": "check", "spec": yaml})
+    stored = browser.send("/jobs/new", asked)
+
+    assert told in page.text
+    assert not page.having(data_put_command="bash -c 'cd src && python train.py'")
+    assert told in stored.text
+    assert "No shell reads" not in browser.send("/jobs/new", {**FIELDS, "action": "check"}).text
+
+
+def test_errors_of_the_command_speak_of_a_line(world: World) -> None:
+    """The field holds one, whatever the spec holds."""
+    browser = world.browser("member")
+    empty = browser.send("/jobs/new", {**FIELDS, "command": " "})
+    quoted = browser.send("/jobs/new", {**FIELDS, "command": "'python train.py'"})
+
+    assert "a program and its arguments, such as python train.py." in empty.text
+    assert "The whole line is in quotes" in quoted.text
+    assert "list of words" not in empty.text + quoted.text
+    assert "[" not in quoted.text.partition("The whole line")[2][:80]

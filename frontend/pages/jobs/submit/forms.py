@@ -184,9 +184,18 @@ class SpecForm(forms.Form):
                 self.add_error(None, error.detail)
                 continue
             name = field_of(error.pointer)
-            self.add_error(name, error.detail)
+            self.add_error(name, _of_line(error))
             if name is not None:
                 self[name].help_text = ""  # the error stands in its place
+
+
+def _of_line(error: FieldError) -> str:
+    """Return the sentence about a field; of the command, which is a list in a spec, as it is about a line."""
+    if error.pointer == "/command" and error.code == "required":
+        return "command is required: a program and its arguments, such as python train.py."
+    if error.pointer == "/command/0" and error.code == "characters":
+        return "The whole line is in quotes, which makes one word of it. Write it without them."
+    return error.detail
 
 
 class YamlForm(forms.Form):

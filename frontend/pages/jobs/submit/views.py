@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 import secrets
+import shlex
 from dataclasses import dataclass, field, replace
 
 from django.contrib import messages
@@ -35,6 +36,7 @@ from frontend.pages.jobs.submit.spec_fields import (
 from frontend.pages.jobs.submit.spec_yaml import EXAMPLE, line_of, spec_as_yaml
 from frontend.pages.jobs.submit.workloads import TEMPLATES
 from scheduler.core.model.errors import FieldError, NotAllowed, NotFound, SpecInvalid
+from scheduler.core.spec.command_hints import command_warnings, in_shell
 from scheduler.core.spec.foreign.translation import Unmapped
 from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Queue, SpecTemplate
@@ -103,6 +105,14 @@ class FormState:
     def is_wrong(self) -> bool:
         """Return whether anything of what was sent could not be taken."""
         return bool(self.form.errors or self.foreign_error or self.template_error)
+
+    def hints(self) -> dict[str, object]:
+        """Return what of the command is probably not meant, and for a field the line that would mean it."""
+        words = self.data.get("command") if isinstance(self.data, dict) else None
+        command = [str(word) for word in words] if isinstance(words, list) else []
+        hints = command_warnings(command)
+        line = shlex.join(in_shell(command)) if hints and isinstance(self.form, SpecForm) else ""
+        return {"hints": hints, "hint_line": line}
 
     def show_errors(self, errors: list[FieldError]) -> None:
         """Put each error at its field; in a text, name its line, in the order of the lines."""
@@ -210,9 +220,8 @@ def _live(request: HttpRequest, draft: FormState) -> HttpResponse:
     """Return the card beside an unfinished form: where and when the job would start, or which values are wrong."""
     spec = _checked(request, draft, fetches=False)
     preview = None if spec is None else preview_of(request, spec)
-    return render(
-        request, "jobs/_preview.html", {"live": True, "preview": preview, "form": draft.form, "mode": draft.mode}
-    )
+    context = {"live": True, "preview": preview, "form": draft.form, "mode": draft.mode, **draft.hints()}
+    return render(request, "jobs/_preview.html", context)
 
 
 def _checked(request: HttpRequest, draft: FormState, *, fetches: bool = True) -> JobSpec | None:
@@ -325,6 +334,8 @@ def _submitted(request: HttpRequest, spec: JobSpec) -> HttpResponse:
     answer = idempotent(user=request.user, route=ROUTE, key=key, body_hash=digest, at=at, make=make)
     words = "was submitted before" if answer.replayed else "is queued"
     messages.success(request, f"{answer.body['name']} ({answer.body['key']}) {words}.")
+    for warning in command_warnings(spec.command):
+        messages.warning(request, warning)
     response = HttpResponseRedirect(answer.location)
     if NONCE.fullmatch(nonce):
         stored = [*request.COOKIES.get(STORED_COOKIE, "").split("."), nonce][-MOST_STORED:]
@@ -350,6 +361,7 @@ def _page(
         "kept_chosen": request.GET.get("from", ""),
         "template": request.GET.get("template", ""),
         "preview": preview,
+        **draft.hints(),
         "foreign": request.POST.get("foreign", "") if draft.foreign_error else "",
         "curl": curl_of_spec(request, draft.data) if isinstance(draft.data, dict) and draft.data.get("command") else "",
         "once": request.POST.get("once", "")[:64] or secrets.token_hex(16),

@@ -81,6 +81,16 @@
     if (list && !list.querySelector("li")) list.remove();
   };
 
+  /* A line that a shell reads, in the place of one that looks so. */
+  part.addEventListener("click", (event) => {
+    const line = event.target.closest("[data-put-command]")?.dataset.putCommand;
+    if (!line) return;
+    form.elements.command.value = line;
+    form.elements.command.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+  const showButtons = () => part.querySelectorAll("[data-put-command]").forEach((button) => { button.hidden = false; });
+  showButtons();
+
   const tell = (sentence) => {
     said.textContent = sentence;
     said.dataset.live = "";
@@ -107,6 +117,7 @@
       else if (!card) tell("No preview now. Press Preview.");
       else {
         part.replaceChildren(card);
+        showButtons();
         settle(card);
         const why = card.querySelector(".wrongs span, .sub").textContent;
         tell(`${card.querySelector("h2").textContent}. ${why}`);
