@@ -17,9 +17,13 @@ CALLED: dict[str, str] = {
 
 
 class EarlierSettings(TypedDict):
-    """What was chosen before a change: until when, in words, and what the settings that differ now are called."""
+    """What was chosen before a change: until when, in words, and what the settings that differ now are called.
+
+    ``name`` is that of its form.
+    """
 
     event: int
+    name: str
     until: datetime
     by: str
     words: str
@@ -37,5 +41,15 @@ def earlier_settings() -> list[EarlierSettings]:
         if differ:
             words = " · ".join((then["policy"], then["locality"], then["mechanism"], *then["introspection"]))
             called = [CALLED[name] for name in differ]
-            found.append({"event": event.pk, "until": event.at, "by": event.actor, "words": words, "differ": called})
+            name = f"restore-{event.pk}"
+            found.append(
+                {
+                    "event": event.pk,
+                    "name": name,
+                    "until": event.at,
+                    "by": event.actor,
+                    "words": words,
+                    "differ": called,
+                }
+            )
     return found

@@ -12,6 +12,7 @@ from frontend.components.devices import DeviceWord
 from frontend.components.option_fields import OptionField, option_fields, option_label, options_sent
 from scheduler.choices import Choice, ChoiceKind, choices
 from scheduler.core.model.errors import FieldError
+from scheduler.core.spec.units import UnitMissing, parse_size_bytes
 from scheduler.models import Cluster
 from scheduler.services.cluster.settings import VOLUME
 
@@ -24,11 +25,12 @@ SECTIONS: tuple[tuple[ChoiceKind, str, Plural], ...] = (
 )
 VOLUME_LABELS = (
     ("user_most_queued", "Jobs that a user may have queued"),
-    ("spec_most_bytes", "Bytes of a spec, files included"),
+    ("spec_most_bytes", "Size of a spec, files included"),
     ("experiment_most_jobs", "Jobs of an experiment"),
-    ("code_most_bytes", "Bytes of a sent folder"),
+    ("code_most_bytes", "Size of a sent folder"),
     ("code_most_files", "Files of a sent folder"),
 )
+SIZES = frozenset(name for name in VOLUME if name.endswith("_bytes"))
 SMOKE_RUN_LABEL = "Seconds that a job of several devices runs on one first"
 _NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 # Kinds of which any number may be chosen; their options are kept by name.
@@ -68,7 +70,7 @@ def changes_from(post: Mapping[str, str]) -> dict[str, object]:
     changes: dict[str, object] = {}
     if "smoke_run_s" in post:
         changes["smoke_run_s"] = _number(post["smoke_run_s"])
-    changes |= {name: _whole(post[name]) for name in VOLUME if name in post}
+    changes |= {name: _size(post[name]) if name in SIZES else _whole(post[name]) for name in VOLUME if name in post}
     every = choices()
     for kind, _, plural in SECTIONS:
         names = _chosen(kind, post)
@@ -93,6 +95,16 @@ def _number(text: str) -> float | str:
 
 def _whole(text: str) -> int | str:
     return int(text) if text.strip().isdecimal() else text
+
+
+def _size(text: str) -> int | str:
+    """Return the bytes of ``16 GiB``; a bare number is bytes, other text stays as it is."""
+    try:
+        return parse_size_bytes("".join(text.split()))
+    except UnitMissing:
+        return _whole(text)
+    except ValueError:
+        return text
 
 
 def _chosen(kind: str, post: Mapping[str, str]) -> list[str]:

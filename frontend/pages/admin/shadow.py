@@ -14,6 +14,7 @@ from frontend.components.errors import page
 from frontend.components.formats import clock, counted, duration, number, percent, signed
 from frontend.components.times import as_time
 from frontend.components.viewer import now_utc, viewer_zone
+from frontend.pages.admin.plain_fields import reason_field, reason_said, told
 from frontend.pages.admin.settings_form import changes_from, labelled, sections
 from frontend.pages.admin.views import require_admin, sent_version
 from scheduler.core.model.errors import Conflict, FieldError, SpecInvalid
@@ -111,7 +112,7 @@ def _name(chosen: Json) -> str:
 def _show(
     request: HttpRequest, *, errors: list[FieldError] | None = None, conflict: str = "", status: int = 200
 ) -> HttpResponse:
-    errors, row, cluster = labelled(errors or []), shadow_row(), cluster_row()
+    errors, row, cluster = labelled(reason_said(errors or [])), shadow_row(), cluster_row()
     document = shadow_report(row)
     rounds = list(shadow_rounds(row).filter(planned_at__isnull=False)[:ROUNDS_SHOWN])
     post = request.POST.dict() if request.method == "POST" else None
@@ -128,9 +129,9 @@ def _show(
         "score": _score_rows(document["scores"]),
         "rounds": _round_rows(rounds),
         "sections": sections(begin, device_word(device_kinds(request.user)), post=post, errors=errors),
-        "errors": errors or [],
+        "errors": told(errors, post),
+        "why": reason_field(post, errors),
         "conflict": conflict,
-        "reason": request.POST.get("reason", "") if post else "",
     }
     return render(request, "admin/shadow.html", context, status=status)
 

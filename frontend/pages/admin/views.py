@@ -14,7 +14,15 @@ from frontend.components.errors import page
 from frontend.components.happenings import happenings
 from frontend.components.viewer import now_utc
 from frontend.pages.admin.earlier import earlier_settings
-from frontend.pages.admin.settings_form import VOLUME_LABELS, changes_from, labelled, sections
+from frontend.pages.admin.plain_fields import (
+    plain_fields,
+    reason_field,
+    reason_said,
+    settings_problems,
+    smoke_field,
+    told,
+)
+from frontend.pages.admin.settings_form import changes_from, labelled, sections
 from frontend.pages.admin.starts import starts_view
 from scheduler.core.model.errors import Conflict, FieldError, NotFound, SpecInvalid
 from scheduler.models import Event
@@ -76,13 +84,12 @@ def admin(request: HttpRequest) -> HttpResponseBase:
         return _show(request)
     if request.POST.get("do") == "compare":
         return _compare(request)
+    changes, reason = changes_from(request.POST.dict()), request.POST.get("reason", "")
+    if problems := settings_problems(changes, reason):
+        return _show(request, errors=problems, status=422)
     try:
         cluster = settings_change(
-            actor=request.user,
-            changes=changes_from(request.POST.dict()),
-            expected_version=sent_version(request),
-            at=now_utc(),
-            reason=request.POST.get("reason", ""),
+            actor=request.user, changes=changes, expected_version=sent_version(request), at=now_utc(), reason=reason
         )
     except SpecInvalid as error:
         return _show(request, errors=error.errors, status=422)
@@ -121,8 +128,7 @@ def restore(request: HttpRequest, event: int) -> HttpResponseBase:
             reason=request.POST.get("reason", ""),
         )
     except SpecInvalid as error:
-        messages.error(request, " ".join(entry.detail for entry in error.errors))
-        return redirect("admin")
+        return _show(request, elsewhere={f"restore-{event}": _details(error)}, status=422)
     except Conflict as error:
         messages.error(request, f"{error} Look at them again, then repeat it.")
         return redirect("admin")
@@ -146,8 +152,7 @@ def pause(request: HttpRequest) -> HttpResponseBase:
             reason=request.POST.get("reason", ""),
         )
     except SpecInvalid as error:
-        messages.error(request, "Nothing was changed: " + " ".join(entry.detail for entry in error.errors))
-        return redirect("admin")
+        return _show(request, elsewhere={"pause": _details(error)}, status=422)
     except Conflict as error:
         messages.error(request, f"{error} Look at them again, then repeat it.")
         return redirect("admin")
@@ -156,24 +161,40 @@ def pause(request: HttpRequest) -> HttpResponseBase:
     return redirect("admin")
 
 
+def _details(error: SpecInvalid) -> str:
+    return " ".join(entry.detail[:1].upper() + entry.detail[1:] for entry in error.errors)
+
+
 def _show(
-    request: HttpRequest, *, errors: list[FieldError] | None = None, conflict: str = "", status: int = 200
+    request: HttpRequest,
+    *,
+    errors: list[FieldError] | None = None,
+    elsewhere: dict[str, str] | None = None,
+    conflict: str = "",
+    status: int = 200,
 ) -> HttpResponse:
-    errors = labelled(errors or [])
+    """Show the page.
+
+    Args:
+        errors: What is wrong with the sent settings.
+        elsewhere: What is wrong with the reason of another form of the page, by its name: ``pause``, ``restore-17``.
+    """
+    errors = labelled(reason_said(errors or []))
     cluster, servers = cluster_row(), server_list(request.user)
     device = device_word(row["device_kind"] for row in servers)
-    post = request.POST.dict() if request.method == "POST" else None
+    post = request.POST.dict() if request.method == "POST" and not elsewhere else None
     # After a conflict the form keeps what was typed but takes the new version: a user who saves again has been warned.
     audit = Event.objects.filter(kind__in=AUDITED).order_by("-id")
     context = {
         "cluster": cluster,
         "next_round": cluster.round_number + 1,
-        "smoke_run_s": f"{cluster.smoke_run_s:g}" if post is None else post.get("smoke_run_s", ""),
-        "volume": [(name, label, (post or {}).get(name, getattr(cluster, name))) for name, label in VOLUME_LABELS],
+        "smoke": smoke_field(cluster, post, errors),
+        "volume": plain_fields(cluster, post, errors),
+        "why": reason_field(post, errors),
         "sections": sections(cluster, device, post=post, errors=errors),
-        "errors": errors or [],
+        "errors": told(errors, post),
+        "elsewhere": elsewhere or {},
         "conflict": conflict,
-        "reason": request.POST.get("reason", "") if post else "",
         "servers": servers,
         "earlier": earlier_settings(),
         "starts": starts_view(now_utc()),
