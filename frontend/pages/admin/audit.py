@@ -3,7 +3,7 @@
 import csv
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, time, timedelta, tzinfo
 from typing import Literal, NotRequired, TypedDict, get_args
 
@@ -16,6 +16,7 @@ from frontend.components.devices import DeviceWord, device_word
 from frontend.components.errors import page
 from frontend.components.formats import data_size
 from frontend.components.viewer import viewer_zone
+from frontend.pages.admin.audit_words import done_words
 from frontend.pages.admin.views import require_admin
 from scheduler.core.model.errors import NotFound
 from scheduler.selectors.accounts.audit import KINDS, audit_list, audit_row
@@ -24,6 +25,7 @@ from scheduler.selectors.cluster.servers import device_kinds
 
 ON_A_PAGE = 50
 EXPORTED_MOST = 100_000
+SIGN_IN, EVERYTHING = "sign_in", "all"
 AuditColumn = Literal[
     "at", "who", "kind", "did", "job", "queue", "server", "before", "after", "why", "data", "request_id",
 ]  # fmt: skip
@@ -45,6 +47,7 @@ class Asked(TypedDict):
     what: str
     request_id: str
     kind: str
+    without: tuple[str, ...]
     since: NotRequired[datetime]
     until: NotRequired[datetime]
 
@@ -59,6 +62,7 @@ def _filters(request: HttpRequest) -> tuple[dict[str, str], Asked]:
         "what": sent["what"],
         "request_id": sent["request_id"],
         "kind": sent["kind"] if sent["kind"] in KINDS else "",
+        "without": (SIGN_IN,) if _leaves_sign_ins_out(sent) else (),
     }
     zone = viewer_zone(request)
     if (since := _midnight(sent["since"], zone)) is not None:
@@ -66,6 +70,11 @@ def _filters(request: HttpRequest) -> tuple[dict[str, str], Asked]:
     if (until := _midnight(sent["until"], zone)) is not None:
         asked["until"] = until + timedelta(days=1)
     return sent, asked
+
+
+def _leaves_sign_ins_out(sent: Mapping[str, str]) -> bool:
+    """Return whether sign-ins are left out: there are many of them, so they are shown where they are asked for."""
+    return sent["kind"] != EVERYTHING and sent["kind"] not in KINDS and not sent["request_id"]
 
 
 def _midnight(text: str, zone: tzinfo) -> datetime | None:
@@ -80,7 +89,10 @@ def _midnight(text: str, zone: tzinfo) -> datetime | None:
 @page
 @require_safe
 def audit(request: HttpRequest) -> HttpResponseBase:
-    """Show what people did (``?who=&kind=&what=&since=&until=&request_id=&before=<id>``)."""
+    """Show what people did (``?who=&kind=&what=&since=&until=&request_id=&before=<id>``).
+
+    Without ``kind`` sign-ins are left out; ``kind=all`` shows them too.
+    """
     require_admin(request)
     sent, asked = _filters(request)
     rows = audit_list(request.user, **asked)
@@ -90,21 +102,20 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     found = [audit_row(event) for event in rows[: ON_A_PAGE + 1]]
     shown = found[:ON_A_PAGE]
     device = device_word(device_kinds(request.user))
-    lines: list[AuditLine] = [{**row, "changes": _changes(row, device), "words": _did(row)} for row in shown]
+    lines: list[AuditLine] = [
+        {**row, "changes": _changes(row, device), "words": done_words(row["kind"], row["did"])} for row in shown
+    ]
     context = {
         "rows": lines,
         "sent": sent,
-        "is_filtered": any(sent.values()),
+        "is_filtered": any(value for value in sent.values() if value != EVERYTHING),
+        "without_sign_ins": _leaves_sign_ins_out(sent),
+        "everything": EVERYTHING,
         "kinds": KINDS.items(),
         "before": shown[-1]["id"] if len(found) > ON_A_PAGE else None,
         "is_first": not before,
     }
     return render(request, "admin/audit.html", context)
-
-
-def _did(row: AuditRow) -> str:
-    """Return what was done, as ``job state: submit``."""
-    return f"{row['kind']}: {row['did']}".replace("_", " ")
 
 
 def _named(name: str, device: DeviceWord) -> str:

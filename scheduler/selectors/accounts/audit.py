@@ -1,5 +1,6 @@
 """The audit list: what users did and the cluster accepted. For admins alone; nothing changes or deletes it."""
 
+from collections.abc import Collection
 from datetime import datetime
 
 from django.db.models import Q, QuerySet
@@ -65,12 +66,14 @@ def audit_list(
     request_id: str = "",
     since: datetime | None = None,
     until: datetime | None = None,
+    without: Collection[str] = (),
 ) -> QuerySet[Event]:
     """Return what people did, newest first; the caller slices it.
 
     Args:
         who: Name of a user; "operator" for commands on the machine itself.
         what: ``J-<number>``, or the name of a queue or a server.
+        without: Kinds that are left out.
 
     Raises:
         NotAllowed: ``user`` is no admin.
@@ -80,6 +83,8 @@ def audit_list(
     rows = events_joined(Event.objects.exclude(request_id="")).order_by("-id")
     exact = {"actor": who, "kind": kind, "request_id": request_id}
     rows = rows.filter(**{name: value for name, value in exact.items() if value})
+    if without:
+        rows = rows.exclude(kind__in=without)
     if since is not None:
         rows = rows.filter(at__gte=since)
     if until is not None:

@@ -356,11 +356,11 @@ def test_admin_sees_how_good_estimates_of_starts_were(ada: Client) -> None:
     page = ada.get("/admin").content.decode().replace("\u00a0", " ")
     metrics = ada.get("/metrics").content.decode()
 
-    assert "67 % started by their p90" in page
+    assert "67 % started by their p90; the aim is 90 %" in page
     assert "First estimates of 3 jobs that waited" in page
-    assert "<dt>Off by, median</dt><dd>2 min</dd>" in page
-    assert "<dt>As simulated alone</dt><dd>33 % by their p90</dd>" in page
-    assert "<dt>p90 is stretched by</dt><dd>nothing yet, 3 waits of 9 ended</dd>" in page
+    assert "<dt>Median error</dt><dd>2 min</dd>" in page
+    assert "<dt>By p90 without correction</dt><dd>33 %</dd>" in page
+    assert "<dt>p90 is corrected</dt><dd>from 9 ended waits on, 3 so far</dd>" in page
     assert 'clusterweb_eta_error_seconds_bucket{le="60.0"} 1.0' in metrics
     assert "clusterweb_eta_error_seconds_count 3.0" in metrics
     assert "clusterweb_eta_error_seconds_sum 4180.0" in metrics
