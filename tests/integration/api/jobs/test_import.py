@@ -11,7 +11,7 @@ from clusterweb.cli.main import main
 from scheduler.models import Job
 from scheduler.services.accounts.tokens import token_create
 from tests.integration.api.conftest import World, world_make
-from tests.unit.core.spec.test_foreign import DSTACK, JOB, SCRIPT, SKYPILOT
+from tests.unit.core.spec.foreign.test_foreign import DSTACK, JOB, SCRIPT, SKYPILOT
 
 
 def test_script_and_object_become_specs_and_nothing_is_stored(world: World) -> None:
