@@ -71,10 +71,11 @@ def test_admin_compares_four_policies_and_applies_the_winner(admin: Watched, dem
 
     best = winner(page)
     before = client.get("/api/v1/settings")["policy"]
-    page.click(f"summary:has-text('Apply {best}')")
+    page.click(f".apply-card a:has-text('Apply {best}')")
+    expect(page.locator("#next-round")).to_contain_text("A round made now with them would preempt")
     picture(page, "admin-apply")
-    page.fill(f"#reason-{POLICIES.index(best)}", "The month says so")
-    page.click(f"button[name=variant][value='{POLICIES.index(best)}']")
+    page.fill("#reason", "The month says so")
+    page.click(f"button:has-text('Apply {best}')")
     wait_for("the winner decides", lambda: client.get("/api/v1/settings")["policy"] == best, within_s=60)
     page = admin.open("/admin")
     expect(page.locator("input[name=policy]:checked")).to_have_value(best)

@@ -31,9 +31,10 @@ def test_admin_compares_policies_and_applies_one(admin: Watched, demo: Stack) ->
         <= 0
     )
     address = page.url
-    page.click("summary:has-text('Apply srtf')")
-    page.fill("#reason-1", "The week says so")
-    page.click("button[name=variant][value='1']")
+    page.click(".apply-card a:has-text('Apply srtf')")
+    expect(page.locator("#next-round")).to_contain_text("A round made now with them would preempt")
+    page.fill("#reason", "The week says so")
+    page.click("button:has-text('Apply srtf')")
 
     client = demo.client("admin")
     wait_for("srtf decides", lambda: client.get("/api/v1/settings")["policy"] == "srtf", within_s=60)

@@ -17,13 +17,9 @@ CALLED: dict[str, str] = {
 
 
 class EarlierSettings(TypedDict):
-    """What was chosen before a change: until when, in words, and what the settings that differ now are called.
-
-    ``name`` is that of its form.
-    """
+    """What was chosen before a change: until when, in words, and what the settings that differ now are called."""
 
     event: int
-    name: str
     until: datetime
     by: str
     words: str
@@ -41,11 +37,9 @@ def earlier_settings() -> list[EarlierSettings]:
         if differ:
             words = " · ".join((then["policy"], then["locality"], then["mechanism"], *then["introspection"]))
             called = [CALLED[name] for name in differ]
-            name = f"restore-{event.pk}"
             found.append(
                 {
                     "event": event.pk,
-                    "name": name,
                     "until": event.at,
                     "by": event.actor,
                     "words": words,

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from frontend.pages.admin import audit, costs, kept, shadow, users, views, walls
+from frontend.pages.admin import audit, costs, kept, restore, shadow, users, views, walls
 
 urlpatterns = [
     path("admin", views.admin, name="admin"),
@@ -18,6 +18,6 @@ urlpatterns = [
     path("admin/costs", costs.admin_costs, name="admin-costs"),
     path("admin/walls", walls.walls, name="admin-walls"),
     path("admin/walls/<int:link_id>/revoke", walls.wall_revoke, name="admin-wall-revoke"),
-    path("admin/restore/<int:event>", views.restore, name="admin-restore"),
+    path("admin/restore/<int:event>", restore.restore, name="admin-restore"),
     path("admin/pause", views.pause, name="admin-pause"),
 ]

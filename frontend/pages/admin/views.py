@@ -34,7 +34,6 @@ from scheduler.services.cluster.settings import (
     settings_change,
     settings_checked,
     settings_of,
-    settings_restore,
 )
 from scheduler.simulator.study.variants import ARM_FIELDS
 
@@ -113,32 +112,6 @@ def _compare(request: HttpRequest) -> HttpResponseBase:
 
 @page
 @require_POST
-def restore(request: HttpRequest, event: int) -> HttpResponseBase:
-    """Choose again what was chosen before an earlier change."""
-    require_admin(request)
-    found = Event.objects.filter(kind="settings", pk=min(event, 2**62)).first()
-    if found is None:
-        raise NotFound("change of settings")
-    try:
-        cluster = settings_restore(
-            actor=request.user,
-            event=found,
-            expected_version=sent_version(request),
-            at=now_utc(),
-            reason=request.POST.get("reason", ""),
-        )
-    except SpecInvalid as error:
-        return _show(request, elsewhere={f"restore-{event}": _details(error)}, status=422)
-    except Conflict as error:
-        messages.error(request, f"{error} Look at them again, then repeat it.")
-        return redirect("admin")
-    names = " · ".join((cluster.policy, cluster.locality, cluster.mechanism))
-    messages.success(request, f"{names} decide from round {cluster.round_number + 1}.")
-    return redirect("admin")
-
-
-@page
-@require_POST
 def pause(request: HttpRequest) -> HttpResponseBase:
     """Pause scheduling or go on."""
     require_admin(request)
@@ -177,7 +150,7 @@ def _show(
 
     Args:
         errors: What is wrong with the sent settings.
-        elsewhere: What is wrong with the reason of another form of the page, by its name: ``pause``, ``restore-17``.
+        elsewhere: What is wrong with the reason of another form of the page, by its name: ``pause``.
     """
     errors = labelled(reason_said(errors or []))
     cluster, servers = cluster_row(), server_list(request.user)

@@ -3,6 +3,7 @@
 from django.urls import path
 
 from frontend.pages.whatif import views
+from frontend.pages.whatif.apply import apply
 from frontend.pages.whatif.traces import traces
 
 urlpatterns = [
@@ -10,5 +11,5 @@ urlpatterns = [
     path("whatif/new", views.new, name="what-if-new"),
     path("whatif/traces", traces, name="what-if-traces"),
     path("whatif/<str:scenario>", views.scenario_page, name="what-if-scenario"),
-    path("whatif/<str:scenario>/apply", views.apply, name="what-if-apply"),
+    path("whatif/<str:scenario>/apply", apply, name="what-if-apply"),
 ]

@@ -3,32 +3,29 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
-from typing import TypedDict
 
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from frontend.components.devices import GPUS, DeviceWord, device_word
 from frontend.components.errors import page
 from frontend.components.viewer import now_utc
+from frontend.pages.whatif.apply import applicable, applied
 from frontend.pages.whatif.builder import body_from, fields_of, num_variants, variant_views
 from frontend.pages.whatif.ready import ReadyScenario, live_variant, quota_scenario, ready_scenarios
 from frontend.pages.whatif.results import figures_read, shown_so_far
-from frontend.pages.whatif.words import ANYWAY, LoadView, fidelity_view, load_view, start_words
+from frontend.pages.whatif.words import LoadView, fidelity_view, load_view, start_words
 from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, NotFound, SpecInvalid
-from scheduler.models import Cluster, Event, Scenario
+from scheduler.models import Scenario
 from scheduler.models.scenario import SCENARIO_OPEN, ScenarioState
 from scheduler.selectors.cluster.capacity import capacity_words, servers_drained
 from scheduler.selectors.cluster.servers import device_kinds
 from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import is_admin, may_ask_what_if, queues_led, require_scenario, scenarios_visible
 from scheduler.selectors.whatif import (
-    changes_after,
-    doubts,
     names_of,
     scenario_metrics,
     scenario_progress,
@@ -37,7 +34,7 @@ from scheduler.selectors.whatif import (
     trace_file_row,
     trace_files_visible,
 )
-from scheduler.services.cluster.settings import FIELDS, cluster_row, settings_change, settings_checked, settings_of
+from scheduler.services.cluster.settings import cluster_row, settings_checked, settings_of
 from scheduler.services.whatif.files import trace_file_create
 from scheduler.services.whatif.scenarios import scenario_cancel, scenario_create, scenario_delete
 from scheduler.services.whatif.variant_checks import VARIANTS
@@ -46,25 +43,6 @@ from scheduler.simulator.study.variants import ARM_FIELDS
 from scheduler.simulator.workloads import GENERATORS
 
 ON_A_PAGE = 50
-
-
-class ApplicableVariant(TypedDict):
-    """A variant whose settings could become those of the cluster, or are."""
-
-    index: int
-    name: str
-    settings: str
-    is_in_force: bool
-
-
-class AppliedVariant(TypedDict):
-    """A change of the cluster's settings to those of a variant; ``event`` is its entry in the audit list."""
-
-    event: int
-    at: datetime
-    by: str
-    name: str
-    why: str
 
 
 def _require_asker(request: HttpRequest) -> None:
@@ -222,14 +200,12 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
         "about": device.said(about, names=names),
         "warnings": [device.said(text, names=names) for text in found.about.get("warnings", [])],
         "fidelity": fidelity_view(found.about.get("fidelity")),
-        "anyway": ANYWAY,
         "load": _load(found, figures, names, device),
         "shown": shown_so_far(found, figures, metrics, names, device=device),
         "is_answered": found.state == ScenarioState.COMPLETED and len(figures) == len(names),
         "may_apply": is_admin(request.user) and found.state == ScenarioState.COMPLETED,
-        "version": cluster.settings_version,
-        "applicable": _applicable(found, names, cluster),
-        "applied": [_applied(event, names) for event in changes_after(found)],
+        "applicable": applicable(found, names, cluster),
+        "applied": applied(found, names),
         "is_admin": is_admin(request.user),
     }
     return render(request, "whatif/scenario.html", context)
@@ -263,62 +239,4 @@ def _act(request: HttpRequest, found: Scenario) -> HttpResponseBase:
             return redirect("what-if")
     except (Conflict, NotAllowed) as error:
         messages.error(request, str(error))
-    return redirect("what-if-scenario", scenario=found.pk)
-
-
-def _applied(event: Event, names: list[str]) -> AppliedVariant:
-    """Return who applied which variant, when and why."""
-    variant = event.data.get("variant")
-    name = names[variant] if isinstance(variant, int) and variant < len(names) else "a variant"
-    return {"event": event.pk, "at": event.at, "by": event.actor, "name": name, "why": event.data.get("reason", "")}
-
-
-def _applicable(found: Scenario, names: list[str], cluster: Cluster) -> list[ApplicableVariant]:
-    """Return the variants with their settings in words."""
-    now = settings_of(cluster)
-    return [
-        {
-            "index": at,
-            "name": name,
-            "settings": " · ".join((v["policy"], v["locality"], v["mechanism"])),
-            "is_in_force": all(now[setting] == value for setting, value in _settings_of_variant(v).items()),
-        }
-        for at, (name, v) in enumerate(zip(names, found.variants, strict=True))
-    ]
-
-
-def _settings_of_variant(variant: Json) -> Json:
-    """Return what becomes of the cluster's settings where a variant is applied."""
-    return {name: variant[name] for name in ARM_FIELDS if name in variant and name in FIELDS}
-
-
-@page
-@require_POST
-def apply(request: HttpRequest, scenario: str) -> HttpResponseBase:
-    """Apply the settings of one variant to the cluster, from the next round on."""
-    found = require_scenario(request.user, scenario)
-    index, version = request.POST.get("variant", ""), request.POST.get("version", "")
-    if not (index.isdigit() and version.isdigit() and len(index) < 3 and int(index) < len(found.variants)):
-        raise NotFound("variant")
-    if doubts(found.about.get("fidelity")) and request.POST.get("anyway", "").strip().lower() != ANYWAY:
-        messages.error(request, f"This answer is not reliable. To apply it all the same, write: {ANYWAY}.")
-        return redirect("what-if-scenario", scenario=found.pk)
-    changes = _settings_of_variant(found.variants[int(index)])
-    try:
-        cluster = settings_change(
-            actor=request.user,
-            changes=changes,
-            expected_version=int(version),
-            at=now_utc(),
-            reason=request.POST.get("reason", ""),
-            because={"scenario": found.pk, "scenario_name": found.name, "variant": int(index)},
-        )
-    except (Conflict, SpecInvalid) as error:
-        messages.error(request, f"{error} Look at them again, then repeat it.")
-        return redirect("what-if-scenario", scenario=found.pk)
-    settings = " · ".join((cluster.policy, cluster.locality, cluster.mechanism))
-    if cluster.settings_version == int(version):
-        messages.success(request, f"{settings} decide already. Nothing was changed.")
-    else:
-        messages.success(request, f"{settings} decide from round {cluster.round_number + 1}.")
     return redirect("what-if-scenario", scenario=found.pk)

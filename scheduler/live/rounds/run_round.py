@@ -90,7 +90,7 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
         waits_of_pause(cluster, at=at)
     else:
         config = config_of(cluster)  # later changes of the settings count from the next round on
-        live = _forming_kept(_promoted(snapshot_read(cluster, at=at), config), config)
+        live = forming_kept(_promoted(snapshot_read(cluster, at=at), config), config)
         begun = _Begun(cluster=cluster, live=live, config=config, trigger=trigger, at=at, mono_s=mono_s)
         try:
             round_, line, applied = _decide(begun, ports)
@@ -130,7 +130,7 @@ def _promoted(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
     return replace(live, tables=tables)
 
 
-def _forming_kept(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
+def forming_kept(live: LiveSnapshot, config: SchedulerConfig) -> LiveSnapshot:
     """Keep gangs that still form from preemption for FORMING_MOST_S: they cannot be parked and would restart.
 
     Gangs that take longer than a quantum to form would otherwise never train.

@@ -38,7 +38,12 @@ def cluster_row() -> Cluster:
 
 def config_of(cluster: Cluster) -> SchedulerConfig:
     """Return the configuration that the settings choose."""
-    return build_config(**{name: getattr(cluster, name) for name in FIELDS if name not in PLAIN})
+    return config_with(settings_of(cluster))
+
+
+def config_with(chosen: Mapping[str, Any]) -> SchedulerConfig:
+    """Return the configuration that checked settings choose (``settings_checked``)."""
+    return build_config(**{name: chosen[name] for name in FIELDS if name not in PLAIN})
 
 
 def settings_change(
@@ -103,16 +108,19 @@ def settings_restore(*, actor: Doer, event: Event, expected_version: int, at: da
         NotAllowed, SpecInvalid, Conflict: As ``settings_change``.
     """
     require_admin(actor, "change the settings of the scheduler")
-    changes = settings_before(event)
-    changes.pop("paused")
     return settings_change(
         actor=actor,
-        changes=changes,
+        changes=settings_restored(event),
         expected_version=expected_version,
         at=at,
         reason=reason,
         because={"restored": event.at.isoformat()},
     )
+
+
+def settings_restored(event: Event) -> dict[str, Any]:  # JSON
+    """Return what ``settings_restore`` chooses again."""
+    return {name: value for name, value in settings_before(event).items() if name != "paused"}
 
 
 def settings_before(event: Event) -> dict[str, Any]:  # JSON
@@ -179,7 +187,7 @@ def _choice_errors(after: Mapping[str, Any]) -> list[FieldError]:
     if errors:
         return errors
     try:
-        build_config(**{name: after[name] for name in FIELDS if name not in PLAIN})
+        config_with(after)
     except SpecInvalid as error:
         return error.errors
     return []

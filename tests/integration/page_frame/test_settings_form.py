@@ -83,14 +83,13 @@ def test_the_pause_without_a_reason_says_so_at_its_own_field(world: World) -> No
 
 
 def test_a_restore_without_a_reason_says_so_at_its_own_field(world: World) -> None:
-    """Its form is open, so that the sentence is seen."""
+    """On the page that asks."""
     assert sent(world, policy="fifo")[0] == 302
     event = Event.objects.get(kind="settings")
     status, page = sent(world, f"/admin/restore/{event.pk}", reason="")
 
     assert status == 422
-    assert '<details class="restore" open>' in page
-    assert "Reason needs at least 3 characters." in field(page, f"restore-{event.pk}")
+    assert "Why needs at least 3 characters." in field(page, "reason")
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def test_only_an_admin_applies_a_variant_and_only_on_the_settings_as_seen() -> N
 
     assert (forbidden.status_code, stale.status_code, applied.status_code) == (403, 302, 302)
     assert (before, kept, cluster_row().policy) == ("las", "las", "srtf")
-    assert "reason needs" in unsaid.content.decode()
+    assert "Why needs" in unsaid.content.decode()
     told = Event.objects.get(kind="settings").data
     assert (told["reason"], told["scenario"], told["scenario_name"]) == (form["reason"], asked.pk, asked.name)
     assert f"after the what-if {asked.name}" in clients["admin"].get("/admin").content.decode()

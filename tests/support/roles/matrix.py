@@ -290,6 +290,7 @@ ROWS = (
     Row("cancel a question", OWN_QUESTION, Way("post-api-scenario-cancel"), Way("POST what-if-scenario", does=302)),
     Row("remove a question", OWN_QUESTION, Way("delete-api-scenario", does=204)),
     Row("read a run of a question", OWN_QUESTION, Way("get-api-scenario-run")),
+    Row("see what applying an answer would do", APPLIES, page=Way("GET what-if-apply", does=302)),
     Row("apply an answer", APPLIES, page=Way("POST what-if-apply", does=302)),
     Row("list trace files", ASKERS, Way("get-api-trace-files")),
     Row(
@@ -317,7 +318,8 @@ ROWS = (
     Row("read settings", SIGNED_IN, Way("get-api-settings")),
     Row("open the settings", ADMINS, page=Way("GET admin", refused=404)),
     Row("change settings", ADMINS, Way("patch-api-settings"), Way("POST admin", does=422, refused=404)),
-    Row("restore settings", ADMINS, page=Way("POST admin-restore", does=302, refused=404)),
+    Row("see what restoring settings would do", ADMINS, page=Way("GET admin-restore", refused=404)),
+    Row("restore settings", ADMINS, page=Way("POST admin-restore", does=422, refused=404)),
     Row("pause the scheduler", ADMINS, page=Way("POST admin-pause", does=302, refused=404)),
     Row("read costs", SIGNED_IN, Way("get-api-costs")),
     Row("read prices", SIGNED_IN, Way("get-api-prices")),
@@ -377,7 +379,6 @@ ONLY_SENT = (
     *(
         "server-change",
         "server-remove",
-        "what-if-apply",
         "server-size",
         "what-if-traces",
         "mails",
@@ -386,7 +387,7 @@ ONLY_SENT = (
         "webhook-revoke",
     ),
     *("admin-shadow-end", "admin-wall-revoke"),
-    *("admin-user-edit", "admin-token-revoke", "admin-pause", "admin-restore"),
+    *("admin-user-edit", "admin-token-revoke", "admin-pause"),
 )
 NOT_TAKEN = 405
 

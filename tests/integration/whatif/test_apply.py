@@ -1,0 +1,133 @@
+"""Before settings change, a page says what the next round would do: for a variant, and for earlier settings."""
+
+import html
+import re
+
+import pytest
+from django.test import Client
+
+from frontend.components.devices import GPUS
+from frontend.components.settings_question import round_sentence
+from scheduler.models import Event, Job, Scenario
+from scheduler.models.scenario import ScenarioState
+from scheduler.services.cluster.settings import cluster_row
+from scheduler.whatif.next_round import Affected, NextRound
+from tests.support.live.world import World
+from tests.support.rows.scenarios import scenario_make
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static")]
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    """One long job holds both slots under fifo; a short one came after it and waits."""
+    made = World()
+    monkeypatch.setattr("frontend.components.settings_question.now_utc", made.clock.now)
+    made.settings(policy="fifo")
+    made.queue("vision", quota_gpus=2)
+    made.server("server-1", slots=2)
+    for name, steps in (("long", 90_000), ("short", 10)):
+        made.submit(gpus=2, name=name, progress={"total_steps": steps})
+    made.pass_time(20)
+    Job.objects.update(steps_per_s=1.0)
+    return made
+
+
+@pytest.fixture
+def client(world: World) -> Client:
+    """The admin's browser."""
+    made = Client()
+    made.force_login(world.admin)
+    return made
+
+
+def asked(world: World) -> Scenario:
+    """Return an answered what-if of fifo and srtf."""
+    variants = [{"policy": "fifo"}, {"policy": "srtf"}]
+    return scenario_make(world.admin, state=ScenarioState.COMPLETED, variants=variants)
+
+
+def read(client: Client, path: str) -> str:
+    """Return the text of a page without its markup, blanks as one blank each."""
+    marked = re.sub(r"</(dt|dd|td|th)>", " ", client.get(path).content.decode())
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", "", marked)).split())
+
+
+def test_applying_a_variant_is_asked_with_the_jobs_that_it_would_preempt(world: World, client: Client) -> None:
+    """The page changes nothing; its form applies the variant, and the next round preempts those jobs."""
+    path = f"/whatif/{asked(world).pk}/apply"
+
+    page, form = read(client, f"{path}?variant=1"), client.get(f"{path}?variant=1")
+    before = cluster_row().policy
+    sent = {"variant": "1", "version": form.context["question"].version, "reason": "waits fall"}
+    client.post(path, sent)
+    done = world.round("settings")
+
+    assert (
+        "A round made now with them would preempt 1 job that holds 2 CPU slots and start 1 job that gets 2 CPU" in page
+    )
+    assert "Preempted J-1 (vision) Started J-2 (vision)" in page
+    assert "With the settings in force it would preempt none." in page
+    assert before == "fifo"
+    assert cluster_row().policy == "srtf"
+    assert done is not None
+    assert [entry["job"] for entry in done.decisions["preemptions"]] == [1]
+
+
+def test_restoring_earlier_settings_is_asked_likewise(world: World, client: Client) -> None:
+    """The same sentence, what differs by the names of the form, and the reason in the same form."""
+    world.settings(policy="srtf", smoke_run_s=30.0)
+    change = Event.objects.filter(kind="settings").latest("pk")
+
+    page = read(client, f"/admin/restore/{change.pk}")
+    link = client.get("/admin").content.decode()
+
+    assert f'href="/admin/restore/{change.pk}"' in link
+    assert "These settings hold from the next round. A round made now with them would preempt no job" in page
+    assert "Policy srtf fifo" in page
+    assert "Seconds that a job of several devices runs on one first 30 0" in page
+    assert cluster_row().policy == "srtf"
+
+
+def test_nothing_is_claimed_while_scheduling_is_paused(world: World, client: Client) -> None:
+    """No round is made then."""
+    world.settings(paused=True)
+
+    page = read(client, f"/whatif/{asked(world).pk}/apply?variant=1")
+
+    assert "What that round would preempt is not known." in page
+    assert "A round made now" not in page
+
+
+def test_an_unreliable_answer_takes_the_words_on_the_same_page(world: World, client: Client) -> None:
+    """The field stands beside the reason."""
+    scenario = asked(world)
+    off = {"key": "avg_jct_s", "kind": "time", "happened": 3600.0, "replayed": 7200.0, "error_frac": 1.0}
+    Scenario.objects.filter(pk=scenario.pk).update(about={"fidelity": [off]})
+
+    page = client.get(f"/whatif/{scenario.pk}/apply?variant=1").content.decode()
+
+    assert 'name="anyway"' in page
+    assert 'name="reason"' in page
+
+
+def test_what_is_in_force_is_not_asked(world: World, client: Client) -> None:
+    """There is nothing to apply; an address without a variant leads to the answer."""
+    path = f"/whatif/{asked(world).pk}"
+
+    assert client.get(f"{path}/apply?variant=0")["Location"] == path
+    assert client.get(f"{path}/apply")["Location"] == path
+    assert client.get(f"{path}/apply?variant=7").status_code == 404
+
+
+def test_the_sentence_tells_moves_new_sizes_and_what_happens_anyway() -> None:
+    """Each with its count."""
+    found = NextRound(
+        preempted=Affected(count=3, num_gpus=9), elsewhere=2, starts=Affected(), resized=1, preempted_anyway=1
+    )
+
+    assert round_sentence(found, GPUS).replace("\u00a0", " ") == (
+        "These settings hold from the next round. A round made now with them would preempt 3 jobs that hold 9 GPUs and "
+        "start no job. 2 of the preempted jobs go on elsewhere in the same round. 1 running job would go on with "
+        "another number of GPUs. With the settings in force it would preempt 1 job."
+    )
