@@ -41,8 +41,8 @@ REQUEST_LOOKS: dict[str, Look] = {
 SERVER_LOOKS: dict[str, Look] = {
     "joining": Look(tone="mute", icon="clock", word="Joining"),
     "up": Look(tone="ok", icon="check", word="Up"),
-    "draining": Look(tone="warn", icon="log-out", word="Draining"),
-    "drained": Look(tone="warn", icon="log-out", word="Drained"),
+    "draining": Look(tone="drained", icon="log-out", word="Draining"),
+    "drained": Look(tone="drained", icon="log-out", word="Drained"),
     "lost": Look(tone="bad", icon="triangle-alert", word="Lost"),
 }
 

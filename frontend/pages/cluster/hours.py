@@ -22,7 +22,7 @@ LOOKS = {
     "unknown": ("Not known", "border-2", "A job holds it; its server did not say how far it is used."),
     "fragmented": ("Fragmented", "q8", "Free, while a job waits for as many in a better place."),
     "free": ("Free", "sunken", "No job holds it."),
-    "drained": ("Drained", "warn", "No job holds it; its server was taken out of use."),
+    "drained": ("Drained", "drained", "No job holds it; its server was taken out of use."),
     "broken": ("Broken", "border-ctl", "Out of order, or its server is lost."),
 }
 

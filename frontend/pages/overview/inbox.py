@@ -51,7 +51,7 @@ class Inbox:
 # Icon and colour of each kind.
 _LOOKS = {
     AlertKind.SERVER_LOST: ("server", "bad"),
-    AlertKind.SERVER_DRAINED: ("server", "violet"),
+    AlertKind.SERVER_DRAINED: ("server", "drained"),
     AlertKind.SERVER_SILENT: ("server", "warn"),
     AlertKind.GPU_BROKEN: ("triangle-alert", "bad"),
     AlertKind.ROUND_LATE: ("history", "warn"),

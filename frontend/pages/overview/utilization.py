@@ -53,7 +53,10 @@ def layers(series: Series) -> dict[str, list[float]]:
 def utilization_title(
     parts: dict[str, list[float]], times: Sequence[datetime], zone: tzinfo, now: datetime, device: DeviceWord
 ) -> str:
-    """Return the finding: a large free part and when, or which part of the devices was busy."""
+    """Return the finding: a large free part and when, or which part of the devices that take jobs was busy.
+
+    How many were held and idle is told where GPU-hours are counted, as starts and stops are known there.
+    """
     totals = [sum(values) for values in zip(*parts.values(), strict=True)]
     if not sum(totals):
         return "No device has reported yet"
@@ -63,8 +66,12 @@ def utilization_title(
     lasts = _top(parts["free"])[1] >= len(times) / SHORT_PARTS
     if word and lasts and most < len(times) - 1 and min(free_fracs) < 0.15:
         return f"{word} of the cluster was free at {clock(times[most], now, zone)}"
-    busy, idle = sum(parts["busy"]) / sum(totals), sum(parts["idle"]) / sum(totals)
-    return f"{percent(busy)} of the {device.many} were busy, {percent(idle)} held but idle"
+    drained = sum(parts["drained"])
+    usable = sum(totals) - drained - sum(parts["broken"])
+    apart = f", {number(drained / len(times))} drained" if round(drained / len(times)) else ""
+    if usable <= 0:
+        return f"No {device.one} took jobs{apart}"
+    return f"{percent(sum(parts['busy']) / usable)} of the {device.many} that take jobs were busy{apart}"
 
 
 def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWord) -> Chart:
@@ -83,7 +90,7 @@ def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWo
             area("Idle", x, parts["idle"], color="u5", hatch=True),
             area("Not known", x, parts["unknown"], color="border-2"),
             area("Free", x, parts["free"], color="sunken"),
-            area("Drained", x, parts["drained"], color="warn"),
+            area("Drained", x, parts["drained"], color="drained"),
             area("Broken", x, parts["broken"], color="bad"),
             capacity,
         ]
@@ -108,7 +115,7 @@ def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWo
             LegendEntry(label="Idle, under 5 % use", token="u5", kind="hatch"),  # noqa: S106
             *([LegendEntry(label="Not known", token="border-2")] if any(parts["unknown"]) else []),  # noqa: S106
             LegendEntry(label="Free", token="sunken", kind="hollow"),  # noqa: S106
-            LegendEntry(label="Drained", token="warn"),  # noqa: S106
+            LegendEntry(label="Drained", token="drained"),  # noqa: S106
             LegendEntry(label="Broken", token="bad"),  # noqa: S106
         ),
         table_head=("Time", "Busy", "Idle", "Not known", "Free", "Drained", "Broken"),

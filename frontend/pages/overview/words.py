@@ -5,7 +5,7 @@ from typing import NotRequired, TypedDict
 from django.urls import reverse
 
 from frontend.components.devices import DeviceWord
-from frontend.components.formats import counted, duration, number, percent, rough, signed
+from frontend.components.formats import counted, duration, number, percent, rough
 from frontend.components.gpu_cells import free_by_server
 from frontend.components.times import Series
 from scheduler.models.queue import RequestState
@@ -70,7 +70,7 @@ def tiles(
     *, frame: ClusterFrame, series: Series, summary: CompletionTimes, span: str, began: str, device: DeviceWord
 ) -> list[StatTile]:
     """Return the stat tiles, left to right; each compares with the beginning of the range or of the data."""
-    over, then = (f"since {began}", f"at {began}") if began else (f"in {span}", f"{span} ago")
+    then = f"at {began}" if began else f"{span} ago"
     usable = frame["usable_gpus"]
     allocated, waiting = series["allocated_gpus"], series["waiting_jobs"]
     busy = series["busy_gpus"]
@@ -80,16 +80,15 @@ def tiles(
     ]
     idle_now = max(0, frame["allocated_gpus"] - frame["busy_gpus"] - frame["unknown_gpus"])
     unknown_now = f", {number(frame['unknown_gpus'])} not known" if frame["unknown_gpus"] else ""
-    share = percent(frame["allocated_gpus"] / usable) if usable else ""
+    share = f"{percent(frame['allocated_gpus'] / usable)} of them" if usable else ""
     mean = frame["mean_utilization_frac"]
-    more = _change(waiting, frame["waiting_jobs"])
     return [
         {
             "id": "tile-allocated",
             "label": "Allocated",
             "value": number(frame["allocated_gpus"]),
             "unit": f"of {device.counted(usable)}",
-            "delta": ", ".join(filter(None, [share, _delta(_change(allocated, frame["allocated_gpus"]), over)])),
+            "delta": ", ".join(filter(None, [share, _fewer(_change(allocated, frame["allocated_gpus"]), then)])),
             "course": allocated,
         },
         {
@@ -99,7 +98,7 @@ def tiles(
             "unit": "%",
             "missing": "not known",
             "delta": f"{number(frame['busy_gpus'])} busy{unknown_now}"
-            + _after_comma(_delta(_change(busy, frame["busy_gpus"]), over)),
+            + _after_comma(_fewer(_change(busy, frame["busy_gpus"]), then)),
             "course": busy,
         },
         {
@@ -107,7 +106,7 @@ def tiles(
             "label": "Waiting",
             "value": number(frame["waiting_jobs"]),
             "unit": "job" if frame["waiting_jobs"] == 1 else "jobs",
-            "delta": "" if more is None else _fewer(more, then),
+            "delta": _fewer(_change(waiting, frame["waiting_jobs"]), then),
             "course": waiting,
         },
         _time_tile("tile-wait", f"Median wait, {span}", summary["wait_p50_s"], summary["wait_p90_s"], summary["count"]),
@@ -117,7 +116,7 @@ def tiles(
             "label": "Idle",
             "value": number(idle_now),
             "unit": f"of {number(frame['allocated_gpus'])} allocated",
-            "delta": f"under 5 % use{unknown_now}" + _after_comma(_delta(_change(idle, idle_now), over)),
+            "delta": f"under 5 % use{unknown_now}" + _after_comma(_fewer(_change(idle, idle_now), then)),
             "course": idle,
         },
     ]
@@ -127,11 +126,10 @@ def _after_comma(text: str) -> str:
     return f", {text}" if text else ""
 
 
-def _delta(change: float | None, over: str) -> str:
-    return "" if change is None else f"{signed(change)} {over}"
-
-
-def _fewer(change: float, then: str) -> str:
+def _fewer(change: float | None, then: str) -> str:
+    """Return a change in words; empty where it is not known."""
+    if change is None:
+        return ""
     if not round(change):
         return f"as many as {then}"
     return f"{number(abs(change))} {'more' if change > 0 else 'fewer'} than {then}"

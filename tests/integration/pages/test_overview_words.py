@@ -7,9 +7,10 @@ from typing import cast
 import pytest
 
 from frontend.components.devices import CPU_SLOTS
+from frontend.components.times import Series
 from frontend.pages.overview.fairness import fairness_chart
-from frontend.pages.overview.words import counts, shares_title
-from scheduler.selectors.cluster.rows import ClusterFrame, Fairness, QueueShareRow
+from frontend.pages.overview.words import counts, shares_title, tiles
+from scheduler.selectors.cluster.rows import ClusterFrame, CompletionTimes, Fairness, QueueShareRow
 
 SCRIPT = Path(__file__).resolve().parents[3] / "frontend/pages/overview/static/overview/overview.js"
 
@@ -29,6 +30,23 @@ def test_what_is_drained_is_not_called_unused(free: int, drained: int, words: st
     frame = cast(ClusterFrame, {"free_gpus": free, "drained_gpus": drained})
 
     assert shares_title([share], frame, CPU_SLOTS).replace("\u00a0", " ") == words
+
+
+def test_tiles_say_what_each_part_and_change_is_of() -> None:
+    """No bare "96 %, 0 in 24 h"."""
+    now = {"allocated_gpus": 23, "usable_gpus": 24, "busy_gpus": 20, "unknown_gpus": 0, "waiting_jobs": 3}
+    frame = cast(ClusterFrame, {**now, "mean_utilization_frac": 0.8})
+    before = {"allocated_gpus": [23.0, 22.0], "busy_gpus": [18.0, 20.0], "waiting_jobs": [4.0, 3.0]}
+    times = dict.fromkeys(("p50_s", "p90_s", "wait_p50_s", "wait_p90_s"), 60.0)
+    summary = cast(CompletionTimes, {**times, "count": 2})
+    series: Series = {**before, "unknown_gpus": [0.0, 0.0]}
+    told = tiles(frame=frame, series=series, summary=summary, span="24 h", began="", device=CPU_SLOTS)
+    deltas = {tile["id"]: tile["delta"].replace("\u00a0", " ") for tile in told}
+
+    assert deltas["tile-allocated"] == "96 % of them, as many as 24 h ago"
+    assert deltas["tile-utilization"] == "20 busy, 2 more than 24 h ago"
+    assert deltas["tile-waiting"] == "1 fewer than 24 h ago"
+    assert deltas["tile-idle"] == "under 5 % use, 2 fewer than 24 h ago"
 
 
 def test_fairness_is_told_by_the_mean_that_the_warning_is_about() -> None:
