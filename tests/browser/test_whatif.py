@@ -30,6 +30,16 @@ def test_admin_compares_policies_and_applies_one(admin: Watched, demo: Stack) ->
         )
         <= 0
     )
+    page.set_viewport_size({"width": 390, "height": 844})
+    places = page.locator("#figures td").evaluate_all(
+        "cells => cells.map(cell => [...cell.children].filter(part => part.textContent.trim())"
+        ".map(part => part.getBoundingClientRect()).map(box => [Math.round(box.left), box.top]))"
+    )
+    # On a phone the figure, its interval and its change stand one under the other, at one edge.
+    for parts in places:
+        assert len({left for left, _ in parts}) <= 1, parts
+        assert [top for _, top in parts] == sorted({top for _, top in parts}), parts
+    page.set_viewport_size({"width": 1440, "height": 900})
     address = page.url
     page.click(".apply-card a:has-text('Apply srtf')")
     expect(page.locator("#next-round")).to_contain_text("A round made now with them would preempt")
