@@ -1,6 +1,7 @@
 """What-if scenarios and uploaded traces as rows: progress, runs, and each metric with its winner."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -194,11 +195,66 @@ def scenario_metrics(scenario: Scenario) -> list[MetricRow]:
 
     ``sure`` says whether the paired difference over seeds is beyond chance; null with one seed.
     """
+    summaries = _summaries(scenario)
+    return [_metric(metric, len(scenario.variants), summaries) for metric in METRICS]
+
+
+def _summaries(scenario: Scenario) -> dict[int, dict[int, Json]]:
+    """Return the summaries of the runs that have ended, by variant and seed."""
     summaries: dict[int, dict[int, Json]] = {}
     runs = ScenarioRun.objects.filter(scenario=scenario, state=RunState.COMPLETED).exclude(variant=AS_IT_WAS)
     for variant, seed, summary in runs.values_list("variant", "seed", "summary"):
         summaries.setdefault(variant, {})[seed] = summary or {}
-    return [_metric(metric, len(scenario.variants), summaries) for metric in METRICS]
+    return summaries
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedChange:
+    """How a variant differs from the first in one metric, seed by seed: the same seed is the same workload.
+
+    Attributes:
+        fracs: The difference of each seed as a part of the mean of the first variant.
+        half_width: Of the 95 % interval of their mean; None below ``LEAST_SEEDS``.
+    """
+
+    fracs: tuple[float, ...]
+    half_width: float | None
+
+    @property
+    def mean(self) -> float:
+        """Return the change of the mean."""
+        return sum(self.fracs) / len(self.fracs)
+
+    @property
+    def may_be_chance(self) -> bool:
+        """Return whether nothing is known against chance: the interval holds 0, or there is none."""
+        return self.half_width is None or abs(self.mean) <= self.half_width
+
+
+Changes = Mapping[str, Sequence[PairedChange | None]]  # by metric, then by variant
+
+
+def scenario_changes(scenario: Scenario) -> Changes:
+    """Return for each metric how the variants differ from the first; None where a run or the metric is missing."""
+    summaries = _summaries(scenario)
+    return {
+        metric.key: [
+            _paired(metric, summaries.get(at, {}), summaries.get(0, {})) for at in range(len(scenario.variants))
+        ]
+        for metric in METRICS
+    }
+
+
+def _paired(metric: Metric, own: Mapping[int, Json], base: Mapping[int, Json]) -> PairedChange | None:
+    key = metric.key
+    seeds = [seed for seed in sorted(own) if seed in base and None not in (own[seed].get(key), base[seed].get(key))]
+    known = all(metric.is_of(one[seed]["finished"]) for one in (own, base) for seed in seeds)
+    base_mean = sum(float(base[seed][key]) for seed in seeds) / len(seeds) if seeds else 0.0
+    if not (known and base_mean > 0):
+        return None
+    fracs = [(float(own[seed][key]) - float(base[seed][key])) / base_mean for seed in seeds]
+    half_width = mean_of(fracs).half_width if len(seeds) >= LEAST_SEEDS else None
+    return PairedChange(fracs=tuple(fracs), half_width=half_width)
 
 
 def _metric(metric: Metric, variants: int, summaries: Mapping[int, Mapping[int, Json]]) -> MetricRow:

@@ -1,7 +1,7 @@
 """A finished scenario as its page shows it: the table of metrics, the charts, the title."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from frontend.components.charts import Chart, chart_said
 from frontend.components.devices import DeviceWord
@@ -14,7 +14,17 @@ from frontend.pages.whatif.title import best_variant, title_of
 from scheduler.models import Scenario, ScenarioRun
 from scheduler.models.scenario import RunState
 from scheduler.selectors.rows import MetricRow
+from scheduler.selectors.whatif import Changes, PairedChange
 from scheduler.simulator.report.figures import Figures, figures_from_json
+
+# What the charts of all variants show, for titles that find nothing.
+DRAWN = {
+    "jct": "Completion times",
+    "waits": "Waits by GPUs asked for",
+    "rho": "Finish-time fairness",
+    "use": "Use of the GPU time",
+    "queue-waits": "Waits by queue",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +93,7 @@ def shown_so_far(
     metrics: Sequence[MetricRow],
     names: Sequence[str],
     *,
+    changes: Changes,
     device: DeviceWord,
 ) -> FinishedScenario | None:
     """Return what is known already of a scenario that goes on or was cancelled; None while there is nothing."""
@@ -97,7 +108,9 @@ def shown_so_far(
         }
         for metric in metrics
     ]
-    return shown(scenario, [figures[at] for at in done], known, [names[at] for at in done], device=device)
+    known_changes = {key: [of_variants[at] for at in done] for key, of_variants in changes.items()}
+    found, called = [figures[at] for at in done], [names[at] for at in done]
+    return shown(scenario, found, known, called, changes=known_changes, device=device)
 
 
 def shown(
@@ -106,6 +119,7 @@ def shown(
     metrics: Sequence[MetricRow],
     names: Sequence[str],
     *,
+    changes: Changes,
     device: DeviceWord,
 ) -> FinishedScenario:
     """Return the page of a scenario whose runs have ended.
@@ -115,6 +129,7 @@ def shown(
         figures: Of its variants, with the first seed.
         metrics: ``selectors.whatif.scenario_metrics``.
         names: Of its variants.
+        changes: ``selectors.whatif.scenario_changes``.
         device: What the devices of its servers are called.
     """
     summaries = [one.summary for one in figures]
@@ -130,11 +145,11 @@ def shown(
         *([by_queue] if by_queue else []),
     ]
     return FinishedScenario(
-        title=device.said(title_of(by_key["avg_jct_s"], figures, names, chosen), names=names),
+        title=device.said(title_of(by_key["avg_jct_s"], figures, names, chosen, changes=changes), names=names),
         heads=list(TITLES.values()),
-        rows=_rows(by_key, names, drawn, chosen),
+        rows=_rows(by_key, names, drawn, chosen, changes),
         chosen=chosen,
-        charts=[chart_said(one, device, names=names) for one in charts],
+        charts=[chart_said(_of_seed(one, len(scenario.seeds)), device, names=names) for one in charts],
         parts=[
             VariantPart(
                 name=name,
@@ -148,13 +163,18 @@ def shown(
     )
 
 
+def _of_seed(chart: Chart, seeds: int) -> Chart:
+    """Return a chart of the first seed; beside a table over several its title finds nothing that may contradict it."""
+    return chart if seeds == 1 else replace(chart, title=f"{DRAWN[chart.id]}, first of {seeds} seeds")
+
+
 def _rows(
-    metrics: dict[str, MetricRow], names: Sequence[str], drawn: Sequence[Stroke], chosen: int
+    metrics: dict[str, MetricRow], names: Sequence[str], drawn: Sequence[Stroke], chosen: int, changes: Changes
 ) -> list[VariantRow]:
     rows = []
     for at, name in enumerate(names):
         left = metrics["unfinished"]["variants"][at]
-        cells = [_cell(metrics[key], title, at) for key, title in TITLES.items()]
+        cells = [_cell(metrics[key], title, at, changes[key][at]) for key, title in TITLES.items()]
         rows.append(
             VariantRow(
                 name=name,
@@ -167,7 +187,7 @@ def _rows(
     return rows
 
 
-def _cell(metric: MetricRow, title: str, at: int) -> VariantCell:
+def _cell(metric: MetricRow, title: str, at: int, paired: PairedChange | None) -> VariantCell:
     own, own_mean, base_mean = metric["variants"][at], metric["variants"][at]["mean"], metric["variants"][0]["mean"]
     wins = metric["winner"] == at
     if own_mean is None:
@@ -188,10 +208,15 @@ def _cell(metric: MetricRow, title: str, at: int) -> VariantCell:
         text=_text(metric, own_mean, digits),
         spread=spread,
         change=change,
-        tone="" if sure is False else tone,  # what may be chance is no good news
+        tone=tone if _is_clear(paired) else "",  # what may be chance is neither good news nor bad
         wins=wins,
         sure=sure,
     )
+
+
+def _is_clear(paired: PairedChange | None) -> bool:
+    """Return whether a change is beyond chance; one seed knows nothing of chance, and the page says so."""
+    return paired is None or len(paired.fracs) == 1 or not paired.may_be_chance
 
 
 def _text(metric: MetricRow, value: float, digits: int) -> str:

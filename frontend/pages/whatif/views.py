@@ -27,6 +27,7 @@ from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import is_admin, may_ask_what_if, queues_led, require_scenario, scenarios_visible
 from scheduler.selectors.whatif import (
     names_of,
+    scenario_changes,
     scenario_metrics,
     scenario_progress,
     scenario_row,
@@ -201,7 +202,7 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
         "warnings": [device.said(text, names=names) for text in found.about.get("warnings", [])],
         "fidelity": fidelity_view(found.about.get("fidelity")),
         "load": _load(found, figures, names, device),
-        "shown": shown_so_far(found, figures, metrics, names, device=device),
+        "shown": shown_so_far(found, figures, metrics, names, changes=scenario_changes(found), device=device),
         "is_answered": found.state == ScenarioState.COMPLETED and len(figures) == len(names),
         "may_apply": is_admin(request.user) and found.state == ScenarioState.COMPLETED,
         "applicable": applicable(found, names, cluster),

@@ -11,9 +11,10 @@ from frontend.pages.simulation.comparison import TOO_FEW, rho_chart, strokes, wa
 from frontend.pages.simulation.figures_table import figure_rows
 from frontend.pages.simulation.queue_waits import queue_waits_chart
 from frontend.pages.whatif.results import shown
-from frontend.pages.whatif.title import title_of
+from frontend.pages.whatif.title import interval_words, title_of
 from frontend.pages.whatif.words import fidelity_view, start_words
 from scheduler.selectors.rows import FidelityRow, MetricCell, MetricRow
+from scheduler.selectors.whatif import PairedChange
 from scheduler.simulator.replay.summary import summarize
 from scheduler.simulator.report.curves import curve, waits_by_gang, waits_by_queue
 from scheduler.simulator.report.figures import Figures
@@ -67,8 +68,8 @@ def test_variant_under_which_no_job_ends_is_named() -> None:
     means = cast(Any, {"variants": [{"mean": 0.0}, {"mean": 0.0}], "winner": None, "sure": None})
     figures = cast(Any, [SimpleNamespace(jct=SimpleNamespace(value=np.array([])))] * 2)
 
-    assert title_of(means, figures, ["las", "fifo"], 1) == "No job ends under las or fifo"
-    assert title_of(means, figures, ["las"], 0) == "No job ends under las"
+    assert title_of(means, figures, ["las", "fifo"], 1, changes={}) == "No job ends under las or fifo"
+    assert title_of(means, figures, ["las"], 0, changes={}) == "No job ends under las"
 
 
 def figures_of_jobs(count: int) -> Figures:
@@ -126,9 +127,105 @@ def test_two_draws_have_no_interval_and_stand_beside_their_mean() -> None:
     ]  # fmt: skip
     scenario = cast(Any, SimpleNamespace(seeds=[1, 2]))
     cells = {
-        cell.title: cell for cell in shown(scenario, [figures_of_jobs(5)], metrics, ["live"], device=GPUS).rows[0].cells
+        cell.title: cell
+        for cell in shown(
+            scenario,
+            [figures_of_jobs(5)],
+            metrics,
+            ["live"],
+            changes={metric["key"]: [None] for metric in metrics},
+            device=GPUS,
+        )
+        .rows[0]
+        .cells
     }
 
     assert cells["Mean JCT"].text.replace("\u00a0", " ") == "22 min"
     assert cells["Mean JCT"].spread.replace("\u00a0", " ") == "12 min and 31 min"
     assert (cells["p99 JCT"].text, cells["p99 JCT"].spread) == (TOO_FEW, "")
+
+
+@pytest.mark.parametrize(
+    ("fracs", "half_width", "words"),
+    [
+        ((-0.09,), None, "one seed: no interval"),
+        ((-0.07, 0.02), None, "7 % sooner and 2 % later in two seeds: too few for an interval"),
+        ((-0.08, -0.09, -0.085), 0.045, "95 % interval 4 to 13 %"),
+        ((0.08, 0.09, 0.085), 0.045, "95 % interval 4 to 13 %"),
+        ((-0.3, 0.1, -0.07), 0.11, "95 % interval 2 % later to 20 % sooner: may be chance"),
+        ((0.3, -0.1, 0.07), 0.11, "95 % interval 20 % later to 2 % sooner: may be chance"),
+    ],
+)
+def test_how_sure_a_change_is_stands_beside_it(fracs: tuple[float, ...], half_width: float | None, words: str) -> None:
+    """Its interval seed by seed, that it may be chance, or that so few seeds have none."""
+    paired = PairedChange(fracs=fracs, half_width=half_width)
+
+    assert interval_words(paired).replace("\u00a0", " ") == words
+
+
+def test_title_tells_the_interval_and_only_drawbacks_of_all_seeds() -> None:
+    """What is worse in the first seed alone may be chance."""
+    figures = [figures_of_waits([100.0] * 20, num_gpus=[1] * 20), figures_of_waits([900.0] * 20, num_gpus=[1] * 20)]
+    means = cast(Any, {"variants": [{"mean": 1_000.0}, {"mean": 910.0}], "winner": 1, "sure": True})
+    sooner = PairedChange(fracs=(-0.08, -0.09, -0.10), half_width=0.02)
+    worse, chance = (PairedChange(fracs=(1.9, 2.0, 2.1), half_width=width) for width in (0.2, 3.0))
+    titles = [
+        title_of(
+            means, figures, ["las", "srtf"], 1,
+            changes={"avg_jct_s": [None, sooner], "p99_jct_s": [None, None], "max_rho": [None, rho]},
+        )
+        for rho in (worse, chance)
+    ]  # fmt: skip
+
+    begin = "srtf ends jobs 9 % sooner than las (95 % interval 7 to 11 %)"
+    assert [title.replace("\u00a0", " ") for title in titles] == [
+        f"{begin}, but the worst-off job takes 3.00 times as long",
+        begin,
+    ]
+
+
+def test_charts_of_one_of_several_seeds_find_nothing_that_the_table_denies() -> None:
+    """Their titles say what is drawn, and that it is one seed; with one seed they find what they show."""
+    figures = [figures_of_jobs(20), figures_of_jobs(30)]
+    cell: MetricCell = {"mean": 1_290.0, "half_width": 10.0, "draws": [], "seeds": 3}
+    metrics: list[MetricRow] = [
+        {"key": metric.key, "kind": metric.kind, "best": metric.best, "winner": None, "sure": None,
+         "variants": [cell, cell]}
+        for metric in METRICS
+    ]  # fmt: skip
+    changes = {metric["key"]: [None, None] for metric in metrics}
+    titles = []
+    for seeds in ([4, 5, 6], [4]):
+        scenario = cast(Any, SimpleNamespace(seeds=seeds))
+        found = shown(scenario, figures, metrics, ["las", "srtf"], changes=changes, device=GPUS)
+        titles.append([chart.title for chart in found.charts])
+
+    assert titles[0] == [
+        "Completion times, first of 3 seeds",
+        "Waits by GPUs asked for, first of 3 seeds",
+        "Finish-time fairness, first of 3 seeds",
+        "Use of the GPU time, first of 3 seeds",
+        "Waits by queue, first of 3 seeds",
+    ]
+    assert titles[1][0].startswith("Half of all jobs end within")
+
+
+def test_a_change_that_may_be_chance_has_no_colour() -> None:
+    """Also where the variant is not the best of all."""
+    cell: MetricCell = {"mean": 1_290.0, "half_width": 10.0, "draws": [], "seeds": 3}
+    better: MetricCell = {**cell, "mean": 1_000.0}
+    metrics: list[MetricRow] = [
+        {"key": metric.key, "kind": metric.kind, "best": metric.best, "winner": None, "sure": None,
+         "variants": [cell, better]}
+        for metric in METRICS
+    ]  # fmt: skip
+    scenario = cast(Any, SimpleNamespace(seeds=[1, 2, 3]))
+    tones = []
+    for half_width in (0.3, 0.1):
+        paired = PairedChange(fracs=(-0.2, -0.3, -0.2), half_width=half_width)
+        changes = {metric["key"]: [None, paired] for metric in metrics}
+        figures = [figures_of_jobs(20)] * 2
+        found = shown(scenario, figures, metrics, ["las", "srtf"], changes=changes, device=GPUS)
+        tones.append(next(cell.tone for cell in found.rows[1].cells if cell.title == "Mean JCT"))
+
+    assert tones == ["", "ok"]
