@@ -12,7 +12,7 @@ from frontend.components.devices import device_word
 from frontend.components.formats import joined
 from frontend.components.states import looks_for_scripts
 from frontend.components.times import as_time
-from frontend.components.viewer import QUEUE_COOKIE, now_utc, viewer_theme, viewer_zone
+from frontend.components.viewer import now_utc, viewer_theme, viewer_zone
 from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.models import Server
 from scheduler.selectors.cluster.servers import servers_in_short
@@ -58,6 +58,17 @@ def _nav(request: HttpRequest, access: Access, counts: dict[str, int]) -> list[N
     ]
 
 
+def _queue_of(request: HttpRequest) -> str:
+    """Return the queue that the page is of, or that filters it; empty for pages of all queues.
+
+    Never the one that was visited before: the page shows what it is about.
+    """
+    match = request.resolver_match
+    if match is not None and (match.url_name or "").split("-")[0] == "queue":
+        return str(match.kwargs.get("name", ""))
+    return request.GET.get("queue", "")
+
+
 def _frame(request: HttpRequest) -> dict[str, object]:
     user = request.user
     cluster = cluster_row()
@@ -71,7 +82,7 @@ def _frame(request: HttpRequest) -> dict[str, object]:
     }
     finished_at = cluster.round_finished_at
     period = timedelta(seconds=settings.ROUND_S)
-    chosen = request.COOKIES.get(QUEUE_COOKIE, "")
+    chosen = _queue_of(request)
     return {
         "nav": _nav(request, access, counts),
         "queues": queues,

@@ -1,4 +1,4 @@
-"""The reader's theme, time zone and chosen queue, from cookies that hold no secret."""
+"""The reader's theme, time zone and last visited queue, from cookies that hold no secret."""
 
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
