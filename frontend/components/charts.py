@@ -199,6 +199,14 @@ def count_axis(most: float) -> Json:
     return {"range": [0, top], "tickvals": ticks, "ticktext": [number(tick) for tick in ticks]}
 
 
+def even_axis(most: float) -> Json:
+    """Return a y axis from 0 for a count, with ticks 1, 2 or 5 times a power of ten apart; its top is the last."""
+    least = max(1.0, most) / 5
+    step = next(step for power in range(9) for digit in (1, 2, 5) if (step := digit * 10**power) >= least)
+    ticks = list(range(0, -(-max(1, round(most)) // step) * step + 1, step))
+    return {"range": [0, ticks[-1]], "tickvals": ticks, "ticktext": [number(tick) for tick in ticks]}
+
+
 def area(
     name: str, x: Sequence[object], y: Sequence[float | None], *, color: str, hatch: bool = False, stack: str = "one"
 ) -> Json:

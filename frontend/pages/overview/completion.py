@@ -7,8 +7,27 @@ from frontend.components.charts import Chart, Json, LegendEntry, layout, line, t
 from frontend.components.formats import duration, number
 from scheduler.selectors.cluster.rows import CompletionTimes
 
-TICKS_S = [1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400]
-TICK_WORDS = ["1 s", "10 s", "1 min", "10 min", "1 h", "6 h", "1 d", "7 d"]
+MINUTE_S, HOUR_S, DAY_S = 60, 3_600, 86_400
+# Ticks of the axis, few to many: the first of these that has enough of them in the range is taken.
+TICKS_S: tuple[tuple[int, ...], ...] = (
+    (1, 10, MINUTE_S, 10 * MINUTE_S, HOUR_S, 6 * HOUR_S, DAY_S, 7 * DAY_S, 30 * DAY_S),
+    tuple(
+        count * unit
+        for unit, counts in ((1, (1, 5, 20)), (MINUTE_S, (1, 5, 20)), (HOUR_S, (1, 5)), (DAY_S, (1, 5, 20)))
+        for count in counts
+    ),
+    tuple(
+        count * unit
+        for unit, counts in (
+            (1, (1, 2, 5, 10, 20)),
+            (MINUTE_S, (1, 2, 5, 10, 20, 30)),
+            (HOUR_S, (1, 2, 5, 10)),
+            (DAY_S, (1, 2, 5, 10, 20, 50)),
+        )
+        for count in counts
+    ),
+)
+LEAST_TICKS = 4
 
 
 def _cdf(values: Sequence[float]) -> tuple[list[float], list[float]]:
@@ -17,6 +36,21 @@ def _cdf(values: Sequence[float]) -> tuple[list[float], list[float]]:
     picks = sorted({round(index * (count - 1) / min(199, max(1, count - 1))) for index in range(min(200, count))})
     x, y = [max(1.0, values[index]) for index in picks], [100 * (index + 1) / count for index in picks]
     return [x[0], *x], [0.0, *y]  # the line rises from the axis, also when there is a single job
+
+
+def _log_axis(least_s: float, most_s: float) -> Json:
+    """Return the axis of durations from a little before the least to room for a label after the most."""
+    low, high = log10(max(1.0, least_s)) - 0.1, log10(most_s) + 0.7
+    inside = [[tick for tick in ticks if low <= log10(tick) <= high] for ticks in TICKS_S]
+    shown = next((ticks for ticks in inside if len(ticks) >= LEAST_TICKS), inside[-1])
+    return {
+        "type": "log",
+        "showgrid": True,
+        "gridcolor": token("grid"),
+        "range": [low, high],
+        "tickvals": shown,
+        "ticktext": [duration(tick) for tick in shown],
+    }
 
 
 def _with_words(trace: Json) -> Json:
@@ -57,14 +91,7 @@ def completion(summary: CompletionTimes, span: str) -> Chart:
             "layout": layout(
                 left=44,
                 hovermode="closest",
-                x={
-                    "type": "log",
-                    "showgrid": True,
-                    "gridcolor": token("grid"),
-                    "range": [log10(max(1.0, min(x[0], wait_x[0]))) - 0.1, log10(x[-1]) + 0.7],
-                    "tickvals": TICKS_S,
-                    "ticktext": TICK_WORDS,
-                },
+                x=_log_axis(min(x[0], wait_x[0]), x[-1]),
                 y={
                     "range": [0, 103],
                     "tickvals": [0, 25, 50, 75, 100],

@@ -3,7 +3,7 @@
 from datetime import datetime, tzinfo
 from itertools import pairwise
 
-from frontend.components.charts import Chart, Json, LegendEntry, area, count_axis, layout, line, time_axis, token, wall
+from frontend.components.charts import Chart, Json, LegendEntry, area, even_axis, layout, line, time_axis, token, wall
 from frontend.components.devices import DeviceWord
 from frontend.components.formats import clock, counted, day, duration, number
 from frontend.components.times import Range, Series, as_time
@@ -117,7 +117,7 @@ def fairness_chart(name: str, color_slot: int, rated: Fairness, range_: Range) -
                 # Short at both ends: on a phone a longer one would reach beyond the chart.
                 "ticktext": [f"<{BINS[0]:g}", labels[4], labels[7], f"\u2265{BINS[-1]:g}"],
             },
-            y=count_axis(max(counts)),
+            y=even_axis(max(counts)),
             bargap=0.25,
             shapes=[_at_one()],
         ),

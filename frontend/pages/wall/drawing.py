@@ -10,6 +10,7 @@ from scheduler.selectors.cluster.rows import GpuRow, ServerRow
 
 WIDE, TALL = 192.0, 14.0
 FEW, MANY = 16, 36  # servers up to which cells are large, and middling
+NAME_MOST = {"large": 22, "middling": 14, "small": 11}  # characters of a server's name for which there is room
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

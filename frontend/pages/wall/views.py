@@ -16,7 +16,7 @@ from frontend.components.formats import clock, rough
 from frontend.components.times import Range, as_time, as_time_or_none, series_in
 from frontend.components.viewer import now_utc, viewer_zone
 from frontend.pages.wall import words
-from frontend.pages.wall.drawing import band_of, counts_of, size_of_map, wall_servers
+from frontend.pages.wall.drawing import NAME_MOST, band_of, counts_of, size_of_map, wall_servers
 from scheduler.selectors.cluster.next_free import NextFreeRow, next_free
 from scheduler.selectors.cluster.overview import (
     cluster_now,
@@ -108,6 +108,7 @@ def _context(request: HttpRequest, reader: Reader, now: datetime) -> dict[str, o
         "servers": servers[:MAP_MOST],
         "hidden_servers": max(0, len(servers) - MAP_MOST),
         "map_size": size_of_map(len(servers)),
+        "name_most": NAME_MOST[size_of_map(len(servers))],
         "line_title": title,
         "line_soft": title_soft,
         "line": [
@@ -123,7 +124,7 @@ def _context(request: HttpRequest, reader: Reader, now: datetime) -> dict[str, o
         "shares": shares,
         "shares_title": words.shares_title(shares, device),
         "scale_gpus": max((max(share["held_gpus"], share["quota_gpus"]) for share in shares), default=1),
-        "news": [(told, clock(told.at, now, zone)) for told in news],
+        "news": [(words.fitted(told), clock(told.at, now, zone)) for told in news],
         "next_free_at": clock(whole_at, now, zone) if whole_at else "",
         "free_now": bool(free_next and free_next["free_gpus"] == free_next["num_gpus"]),
         "next_free": words.next_free_words(free_next, names=reader.names),

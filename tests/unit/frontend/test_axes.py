@@ -1,0 +1,55 @@
+"""Ticks of counts and of durations: even, few, and enough of them to read a value."""
+
+import pytest
+
+from frontend.components.charts import even_axis
+from frontend.pages.overview.completion import completion
+from scheduler.selectors.cluster.rows import CompletionTimes
+
+
+@pytest.mark.parametrize(
+    ("most", "ticks"),
+    [
+        (0, [0, 1]),
+        (1, [0, 1]),
+        (3, [0, 1, 2, 3]),
+        (17, [0, 5, 10, 15, 20]),
+        (67, [0, 20, 40, 60, 80]),
+        (100, [0, 20, 40, 60, 80, 100]),
+        (4_321, [0, 1_000, 2_000, 3_000, 4_000, 5_000]),
+    ],
+)
+def test_ticks_of_counts_are_even(most: int, ticks: list[int]) -> None:
+    """Not 0, 4, 8, 12, 17."""
+    axis = even_axis(most)
+
+    assert axis["tickvals"] == ticks
+    assert axis["range"] == [0, ticks[-1]]
+
+
+@pytest.mark.parametrize(
+    ("jct_s", "words"),
+    [
+        ([1_800.0, 3_000.0], ["30 min", "1 h", "2 h"]),
+        ([60.0, 90.0], ["1 min", "2 min", "5 min"]),
+        ([5.0, 80_000.0], ["10 s", "1 min", "10 min", "1 h", "6 h", "1 d"]),
+        ([0.2], ["1 s", "2 s", "5 s"]),
+        ([20 * 86_400.0], ["20 d", "50 d"]),
+    ],
+)
+def test_axis_of_durations_has_ticks_wherever_it_lies(jct_s: list[float], words: list[str]) -> None:
+    """In words of durations, also where all jobs took about as long."""
+    waits = jct_s
+    summary: CompletionTimes = {
+        "since": "2026-03-06T12:00:00Z", "count": len(jct_s), "mean_s": jct_s[0], "p50_s": jct_s[0], "p90_s": jct_s[-1],
+        "p99_s": jct_s[-1], "wait_p50_s": waits[0], "wait_p90_s": waits[-1], "jct_s": jct_s, "wait_s": waits,
+    }  # fmt: skip
+    figure = completion(summary, "last 24 h").figure
+    assert figure is not None
+    axis = figure["layout"]["xaxis"]
+    told = [text.replace("\u00a0", " ") for text in axis["ticktext"]]
+
+    assert 2 <= len(told) <= 8
+    assert [word for word in words if word in told] == words, told
+    low, high = axis["range"]
+    assert all(10**low <= tick <= 10**high for tick in axis["tickvals"])
