@@ -115,6 +115,31 @@ def test_packages_are_guessed_and_a_lock_comes_first(member: Watched, folder: Pa
     assert page.input_value("[name=python]") == "/opt/venv"
 
 
+def test_job_yaml_of_a_folder_fills_the_form(member: Watched, folder: Path) -> None:
+    """What is typed stays, nothing is guessed, a wrong one is told, and without the folder the form is as before."""
+    (folder / "job.yaml").write_text(
+        "name: packed\nqueue: vision\ncommand: [python, train.py, --lr, '1']\nresources: {gpus: 2}\nenv: {A: '1'}\n"
+        "files: {a.txt: one, b.txt: two}\n"
+    )
+    page = member.open("/jobs/new")
+    page.fill("[name=name]", "mine")
+    choose(page, folder)
+    expect(page.locator("[data-folder-error]")).to_be_hidden()
+    expect(page.locator("[data-folder-hint]")).to_contain_text("Filled from job.yaml of the folder")
+    expect(page.locator("[data-folder-hint]")).to_contain_text("Kept as you wrote it: Name.")
+    expect(page.locator("[data-fact=guess]")).to_have_text("Its job file says what runs")
+    names = ("name", "queue", "command", "gpus", "env", "file-0-name", "file-1-text")
+    values = ["mine", "vision", "python train.py --lr 1", "2", "A=1", "a.txt", "two"]
+    assert [page.input_value(f"[name={name}]") for name in names] == values
+    expect(page.locator("#preview")).to_contain_text("It would")
+    page.get_by_role("button", name="Without a folder").click()
+    assert [page.input_value(f"[name={name}]") for name in names[:5]] == ["mine", "", "", "1", ""]
+    (folder / "job.yaml").write_text("nam: packed\ncommand: [python, train.py]\n")
+    choose(page, folder)
+    expect(page.locator("[data-folder-error]")).to_contain_text("Line 1: 'nam' is not a key of a job.")
+    assert "422" in member.errors.pop()
+
+
 def test_folder_that_is_too_large_is_told_before_it_is_sent(member: Watched, folder: Path) -> None:
     """The part that takes the room, and what to do."""
     page = member.open("/jobs/new")

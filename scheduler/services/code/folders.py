@@ -25,6 +25,7 @@ from scheduler.selectors.visibility import RANK, Access, Actor, access_of
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.code.store import (
     Incoming,
+    blob_path,
     holds,
     incoming_of,
     manifest_read,
@@ -40,6 +41,9 @@ NEWEST_FOLDERS = 20
 MOST_INCOMING = 4
 ROWS_AT_ONCE = 400
 HASH_BYTES = 32
+# The spec of a folder, which says what to run in it; the command knows them by the same names.
+SPEC_NAMES = ("job.yaml", "job.yml", "job.json")
+SPEC_BYTES = 1024 * 1024
 
 
 class CodeAnswer(TypedDict):
@@ -146,6 +150,24 @@ def code_errors(owner: User, access: Access, code: Code, *, disk_bytes: int) -> 
         )
         return [FieldError(pointer="/resources/disk", code="capacity", detail=detail)]
     return []
+
+
+def folder_spec(user: User, manifest: str) -> tuple[str, str] | None:
+    """Return name and text of the spec on top of a folder that ``user`` may use; None where it has none.
+
+    Args:
+        manifest: As a spec names the folder.
+    """
+    digest = manifest.removeprefix(PREFIX)
+    found = manifest_read(digest) if code_found(user, access_of(user), digest) is not None else None
+    files = {file.path: file for file in found.files} if found is not None else {}
+    name = next((name for name in SPEC_NAMES if name in files), "")
+    if not name or files[name].size > SPEC_BYTES:
+        return None
+    try:
+        return name, blob_path(files[name].sha256).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def script_errors(spec: JobSpec) -> list[FieldError]:

@@ -8,22 +8,23 @@ import hashlib
 import json
 import re
 import secrets
-import shlex
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render, resolve_url
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from frontend.components.devices import DeviceWord, device_word
+from frontend.components.devices import device_word
 from frontend.components.formats import counted
 from frontend.components.viewer import QUEUE_COOKIE
 from frontend.pages.jobs.subject import found_job
 from frontend.pages.jobs.submit.folder import folder_shown, posted_with_folder
-from frontend.pages.jobs.submit.forms import FileRow, SpecForm, YamlForm, file_rows, files_of_rows, rows_of_files
+from frontend.pages.jobs.submit.folder_spec import spec_in_folder, typed_names
+from frontend.pages.jobs.submit.form_state import FormChoices, FormState
+from frontend.pages.jobs.submit.forms import SpecForm, YamlForm, file_rows, files_of_rows, rows_of_files
 from frontend.pages.jobs.submit.preview import Preview, curl_of_spec, preview_of
 from frontend.pages.jobs.submit.spec_fields import (
     fields_of_spec,
@@ -33,13 +34,12 @@ from frontend.pages.jobs.submit.spec_fields import (
     unix_lines,
     without_hidden,
 )
-from frontend.pages.jobs.submit.spec_yaml import EXAMPLE, line_of, spec_as_yaml
+from frontend.pages.jobs.submit.spec_yaml import EXAMPLE, spec_as_yaml
 from frontend.pages.jobs.submit.workloads import TEMPLATES
 from scheduler.core.model.errors import FieldError, NotAllowed, NotFound, SpecInvalid
-from scheduler.core.spec.command_hints import command_warnings, in_shell
-from scheduler.core.spec.foreign.translation import Unmapped
+from scheduler.core.spec.command_hints import command_warnings
 from scheduler.core.spec.spec import JobSpec
-from scheduler.models import Queue, SpecTemplate
+from scheduler.models import SpecTemplate
 from scheduler.ports import live_ports
 from scheduler.selectors.cluster.servers import device_kinds
 from scheduler.selectors.jobs.listing import spec_shown
@@ -67,64 +67,6 @@ ORIGINS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormChoices:
-    """What the form offers: queues that the reader may submit to, and what a device is called here."""
-
-    queues: list[Queue]
-    device: DeviceWord
-
-    def form(self, *, data: QueryDict | None = None, initial: dict[str, str] | None = None) -> SpecForm:
-        """Return the form, with what was posted or with first values."""
-        return SpecForm(data, initial=initial, queues=self.queues, device=self.device)
-
-
-@dataclass(slots=True, kw_only=True)
-class FormState:
-    """What stands in the form: as fields or as YAML, with what is wrong with it.
-
-    Attributes:
-        data: The spec asked for; None where the text of it cannot be read.
-        note: One sentence above the form.
-        unmapped: What of a pasted script or object is not in the form.
-        foreign_error: Why what was pasted could not be read.
-        template_error: Why it could not be kept as a template.
-    """
-
-    mode: str
-    form: SpecForm | YamlForm
-    rows: list[FileRow] = field(default_factory=list)
-    data: object = None
-    errors: list[FieldError] = field(default_factory=list)
-    note: str = ""
-    unmapped: list[Unmapped] = field(default_factory=list)
-    foreign_error: str = ""
-    template_error: str = ""
-
-    @property
-    def is_wrong(self) -> bool:
-        """Return whether anything of what was sent could not be taken."""
-        return bool(self.form.errors or self.foreign_error or self.template_error)
-
-    def hints(self) -> dict[str, object]:
-        """Return what of the command is probably not meant, and for a field the line that would mean it."""
-        words = self.data.get("command") if isinstance(self.data, dict) else None
-        command = [str(word) for word in words] if isinstance(words, list) else []
-        hints = command_warnings(command)
-        line = shlex.join(in_shell(command)) if hints and isinstance(self.form, SpecForm) else ""
-        return {"hints": hints, "hint_line": line}
-
-    def show_errors(self, errors: list[FieldError]) -> None:
-        """Put each error at its field; in a text, name its line, in the order of the lines."""
-        if isinstance(self.form, SpecForm):
-            self.form.add_spec_errors(errors, self.rows)
-            return
-        text = self.form.data.get("spec", "")
-        placed = [(line_of(text, error.pointer) or 0, error.detail) for error in errors]
-        for line, detail in sorted(placed, key=lambda one: one[0]):
-            self.form.add_error("spec", f"Line {line}: {detail}" if line else detail)
-
-
 @never_cache
 @require_http_methods(["GET", "POST"])
 def job_new(request: HttpRequest) -> HttpResponse:
@@ -147,6 +89,10 @@ def job_new(request: HttpRequest) -> HttpResponse:
         return _page(request, choices, _as_fields(request, choices, draft))
     if action == "live":
         return _live(request, draft)
+    if action == "folder" or request.FILES.get("archive"):
+        draft = _with_folder_spec(request, choices, draft)
+        if action == "folder" or draft.from_folder:
+            return _page(request, choices, draft)
     spec = _checked(request, draft)
     if spec is None:
         return _page(request, choices, draft)
@@ -264,6 +210,34 @@ def _as_fields(request: HttpRequest, choices: FormChoices, draft: FormState) -> 
         draft.note = "The text is not a spec yet. Mend it, then show it as a form."
         return draft
     return _fields_draft(request, choices, spec.to_json())
+
+
+def _with_folder_spec(request: HttpRequest, choices: FormChoices, draft: FormState) -> FormState:
+    """Return the form filled from the spec in the folder that was sent; as it is where the folder has none."""
+    assert isinstance(request.user, User)
+    form = draft.form
+    code = draft.data.get("code") if isinstance(draft.data, dict) else None
+    if not isinstance(form, SpecForm) or draft.errors or not isinstance(code, dict):
+        return draft
+    texts = form.texts()
+    found = spec_in_folder(
+        request.user,
+        str(code.get("manifest", "")),
+        texts,
+        typed=typed_names(request.POST, texts),
+        label_of=lambda name: str(form.fields[name].label),
+    )
+    if found is None:
+        return draft
+    if found.problem:
+        draft.show_errors([FieldError(pointer="/code", code="folder_spec", detail=found.problem)])
+        draft.from_folder = "wrong"
+        return draft
+    files = {row.name: row.text for row in draft.rows if row.name}
+    spec, _ = spec_of_fields(found.texts, found.files | files)
+    rows = rows_of_files(found.files | files)
+    filled = choices.form(initial=found.texts)
+    return FormState(mode="form", form=filled, rows=rows, data=spec, note=found.note, from_folder="filled")
 
 
 def _kept_as_template(request: HttpRequest, choices: FormChoices, draft: FormState) -> HttpResponse:

@@ -242,7 +242,7 @@ def test_large_folder_goes_in_few_requests(shop: World, monkeypatch: pytest.Monk
     Path("large").write_bytes(bytes(5_000))
     assert main(["submit", "."]) == 0
 
-    assert CodeBlob.objects.count() == 12
+    assert CodeBlob.objects.count() == 13
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,11 @@
     const changed = Object.entries(draft.fields).filter(([name, value]) => put(name, value));
     if (!changed.length) return;
     elements.once.value = draft.once; // sent a second time, it is stored once
-    if (draft.fields.code) form.querySelector("[data-folder-name]").textContent = draft.folder;
+    if (draft.fields.code) {
+      form.querySelector("[data-folder-name]").textContent = draft.folder;
+      form.querySelector("[data-folder-hint]").textContent = "On the server. Choose another one to replace it.";
+      form.querySelector("[data-folder-clear]").hidden = false;
+    }
     const at = new Date(draft.at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
     const left = draft.left.length ? ` Not kept, add again: ${draft.left.join(", ")}.` : "";
     note.querySelector("[data-draft-words]").textContent = `Your draft from ${at} was restored.${left}`;

@@ -99,26 +99,70 @@
     return { answer, sent: missing.length, sentBytes: total };
   };
 
+  /* What was written by hand: neither as the page came, nor put there by a folder. */
+  const ofSpec = {}; // by field: what the spec of a folder put there, and what stood there before
+  const reading = (field) => (field.type === "checkbox" ? field.checked : field.value);
+  const isTyped = (field) => {
+    if (!field.name || ["hidden", "file", "submit", "button"].includes(field.type)) return false;
+    if (field.value === guesses[field.name] || reading(field) === ofSpec[field.name]?.now) return false;
+    if (field.type === "checkbox") return field.checked !== field.defaultChecked;
+    if ("sent" in form.dataset && field.value) return true;
+    const first = field.options ? [...field.options].find((option) => option.defaultSelected)?.value ?? field.options[0].value : field.defaultValue;
+    return field.value !== first;
+  };
+  const put = (field, value) => {
+    if (field.type === "checkbox") field.checked = value;
+    else field.value = value;
+    const folded = field.closest("details");
+    if (folded && value) folded.open = true;
+    if (field.name.startsWith("file-")) field.dispatchEvent(new Event("input", { bubbles: true })); // the next row follows
+  };
+
+  /* A job.yaml on top of the folder says what runs, as for clusterweb submit. Returns whether there is one. */
+  const fillFromSpec = async (signal) => {
+    const body = new FormData(form);
+    for (const name of ["upload", "archive"]) body.delete(name);
+    body.set("action", "folder");
+    body.set("typed", [...form.elements].filter(isTyped).map(({ name }) => name).join(","));
+    const response = await fetch(form.getAttribute("action"), { method: "POST", body, signal, headers: { Accept: "text/html" } });
+    if (response.redirected || ![200, 422].includes(response.status)) return false;
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    const said = page.querySelector("[data-from-folder]");
+    if (!said) return false;
+    if (said.dataset.fromFolder === "wrong") {
+      refuse(said.textContent);
+      return true;
+    }
+    for (const field of page.getElementById("job-form").elements) {
+      const mine = form.elements[field.name];
+      if (!mine || mine.name !== field.name || ["hidden", "file", "submit", "button"].includes(field.type) || reading(field) === reading(mine)) continue;
+      ofSpec[field.name] = { before: ofSpec[field.name]?.before ?? reading(mine), now: reading(field) };
+      put(mine, reading(field));
+    }
+    part("hint").textContent = said.textContent;
+    return true;
+  };
+
   /* What is typed is never overwritten: a guess goes into an empty field, or in the place of the last guess. */
   const fill = (name, value) => {
     const field = form.elements[name];
     if (!field.value.trim() || field.value === guesses[name]) field.value = guesses[name] = value;
   };
 
-  const showFacts = async (rows, ignored, { answer, sent, sentBytes }) => {
+  const showFacts = async (rows, ignored, { answer, sent, sentBytes }, hasSpec) => {
     fact("sent").textContent = sent ? `${counted(sent, "file")} sent, ${sizeText(sentBytes)}` : "Nothing to send";
     fact("had").textContent = `${answer.files - sent} were already on the server`;
     fact("ignored").textContent = ignored.length ? `${ignored.length} ignored` : "Nothing ignored";
     fact("ignored-names").textContent = ignored.slice(0, 3).join(", ") + (ignored.length > 3 ? ", …" : "");
     fact("ignored-names").title = ignored.slice(0, 200).join("\n");
-    const found = await globalThis.FolderReading.guessed(rows);
-    fact("guess").textContent = found ? `Starts with ${found.path}, guessed` : "No script to start was found";
-    fact("guess-why").textContent = found ? found.why : "Write the command above.";
+    const found = hasSpec ? null : await globalThis.FolderReading.guessed(rows);
+    fact("guess").textContent = hasSpec ? "Its job file says what runs" : found ? `Starts with ${found.path}, guessed` : "No script to start was found";
+    fact("guess-why").textContent = hasSpec ? "No guess is made." : found ? found.why : "Write the command above.";
     if (found) fill("command", `python ${found.path}`);
     const [packages, other] = globalThis.FolderReading.packagesOf(rows);
     fact("packages").textContent = packages ? `Packages of ${packages}, guessed` : "No requirements.txt or uv.lock";
     fact("packages-why").textContent = !packages ? "The job gets the Python of the server." : other ? `It is exact; ${other} is not read.` : "The environment is built once, for all jobs with this file.";
-    fill("python", packages || "");
+    if (!hasSpec) fill("python", packages || "");
     part("facts").hidden = false;
     code.dispatchEvent(new Event("change", { bubbles: true })); // what was filled in is previewed
   };
@@ -170,7 +214,7 @@
       tell("Sending …");
       const found = await send(rows, signal);
       show(name, found.answer, since);
-      await showFacts(rows, ignored, found);
+      await showFacts(rows, ignored, found, await fillFromSpec(signal));
     });
 
   const takeArchive = (file) =>
@@ -184,6 +228,8 @@
       const answer = await post("/api/v1/code/archive", file, "application/octet-stream", { signal, onSent });
       archive.value = "";
       show(file.name, answer, since);
+      await fillFromSpec(signal);
+      code.dispatchEvent(new Event("change", { bubbles: true }));
     });
 
   archive.addEventListener("change", () => {
@@ -194,6 +240,10 @@
     sending?.abort();
     code.value = "";
     for (const name of Object.keys(guesses)) fill(name, "");
+    for (const [name, { before, now }] of Object.entries(ofSpec)) {
+      if (reading(form.elements[name]) === now) put(form.elements[name], before);
+      delete ofSpec[name];
+    }
     part("name").textContent = "No folder yet";
     part("facts").hidden = part("clear").hidden = true;
     tell("");

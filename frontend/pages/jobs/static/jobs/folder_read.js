@@ -8,9 +8,10 @@ globalThis.FolderReading = (() => {
   const MOST_HASHED_BYTES = 1024 * 1024 * 1024; // the browser hashes a file as a whole, in memory
 
   const sizeText = (bytes) => {
-    const [unit, by] = bytes >= 1e9 ? ["GB", 1e9] : bytes >= 1e6 ? ["MB", 1e6] : bytes >= 1e3 ? ["kB", 1e3] : ["bytes", 1];
-    const value = bytes / by;
-    return `${value < 10 && by > 1 ? Number(value.toFixed(1)) : Math.round(value)} ${unit}`;
+    const units = ["B", "KiB", "MiB", "GiB", "TiB"]; // as everywhere else
+    const at = Math.min(units.length - 1, bytes ? Math.floor(Math.log2(bytes) / 10) : 0);
+    const value = bytes / 1024 ** at;
+    return `${at && value < 100 ? value.toFixed(1) : Math.round(value)} ${units[at]}`;
   };
 
   const ofInput = (input) => {
