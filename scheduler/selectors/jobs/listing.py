@@ -41,6 +41,7 @@ class JobFilters:
     Attributes:
         states: Any of these.
         is_preparing: Also those that wait for their Python environment; alone, only those.
+        but_preparing: None of these.
         queue: Name of a queue; its subtree is meant.
         owner: User name.
         search: Part of the name, or a job number with or without ``J-``.
@@ -52,6 +53,7 @@ class JobFilters:
 
     states: tuple[JobState, ...] = ()
     is_preparing: bool = False
+    but_preparing: bool = False
     queue: str = ""
     owner: str = ""
     search: str = ""
@@ -70,6 +72,8 @@ def job_list(user: Actor, filters: JobFilters) -> QuerySet[Job]:
         of_states = Q(state__in=filters.states)
         preparing = Q(state=JobState.QUEUED, wait_reason=WaitReason.PREPARING_ENVIRONMENT)
         jobs = jobs.filter(of_states | preparing if filters.is_preparing else of_states)
+    if filters.but_preparing:
+        jobs = jobs.exclude(state=JobState.QUEUED, wait_reason=WaitReason.PREPARING_ENVIRONMENT)
     if filters.queue:
         jobs = jobs.filter(queue_id__in=_subtree(filters.queue))
     if filters.owner:

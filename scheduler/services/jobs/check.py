@@ -3,16 +3,13 @@
 ``scheduler/core/spec/spec.py`` checks the spec alone; here the errors of both are reported at once.
 """
 
-import itertools
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from django.contrib.auth.models import User
-from django.db import connection
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models import Count, Exists, OuterRef
 
 from scheduler.core.model.errors import FieldError, NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import TERMINAL, JobState
@@ -20,11 +17,12 @@ from scheduler.core.spec.env import secret_errors
 from scheduler.core.spec.launch import unsaid_errors, unsplit_errors
 from scheduler.core.spec.limits import ERRORS
 from scheduler.core.spec.reading import shown
-from scheduler.core.spec.spec import JobSpec, Resources
-from scheduler.core.spec.units import format_size
-from scheduler.models import Cluster, Gpu, Job, Profile, Queue, Server
+from scheduler.core.spec.spec import JobSpec
+from scheduler.core.spec.units import counted
+from scheduler.models import Cluster, Job, Profile, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import Access, Actor, access_of
+from scheduler.services.cluster.capacity import capacity_errors, with_cluster_size
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.code.folders import code_errors, script_errors
 from scheduler.services.code.git import git_resolved
@@ -34,7 +32,7 @@ from scheduler.services.jobs.profiles import AUTO_PREFIX
 from scheduler.services.secrets.use import missing_errors
 
 NAMES_SHOWN = 10
-# Fields that say how many servers a job needs: while one is wrong, nothing can be said of what they could hold.
+# While one of these is wrong, nothing can be said of what the servers could hold.
 WIDTH = frozenset({"/resources", *(f"/resources/{name}" for name in ("gpus", "min_gpus", "max_gpus", "max_servers"))})
 
 
@@ -90,10 +88,10 @@ def job_check_dry(*, actor: Actor, data: object) -> tuple[CheckedSpec, list[Fiel
     cluster = cluster_row()
     found, more = _cluster_errors(owner, spec, cluster, bad=frozenset(error.pointer for error in errors))
     errors += _errors_of_secrets(owner, spec, found) + dependency_errors(access_of(owner), spec.depends_on)
-    errors += script_errors(found.spec) if found is not None else []
+    errors += script_errors(found.spec) if found else []
     more += [] if errors else _errors_of_length(spec, most_bytes=cluster.spec_most_bytes)
     if errors or found is None:
-        raise SpecInvalid(errors + more)
+        raise SpecInvalid(with_cluster_size(errors + more))
     return found, more
 
 
@@ -119,7 +117,7 @@ def jobs_checked(*, actor: Actor, data: Sequence[object]) -> list[CheckedSpec]:
                 known[asked] = _cluster_errors(owner, spec, cluster, bad=frozenset())
             found, more = known[asked]
             wrong = more + _errors_of_secrets(owner, spec, found) + dependency_errors(access, spec.depends_on)
-            wrong += script_errors(replace(spec, code=found.spec.code)) if found is not None else []
+            wrong += script_errors(replace(spec, code=found.spec.code)) if found else []
             wrong += _errors_of_length(spec, most_bytes=cluster.spec_most_bytes)
             checked += [replace(found, spec=replace(spec, code=found.spec.code))] if found else []
         errors += [replace(error, pointer=f"/{place}{error.pointer}") for error in wrong]
@@ -207,7 +205,7 @@ def _cluster_errors(
     errors += [] if bad or errors else unfetched  # nothing is fetched for a spec that is wrong
     names_nothing = queue is None or bool(errors) or bool(unfetched)
     if bad.isdisjoint(WIDTH):
-        errors += [error for error in _capacity_errors(spec) if error.pointer not in bad]
+        errors += [error for error in capacity_errors(spec) if error.pointer not in bad]
     if queue is None:
         return None, errors
     errors += _errors_of_gpu_limit(queue, spec)
@@ -246,8 +244,9 @@ def _errors_of_gpu_limit(queue: Queue, spec: JobSpec) -> list[FieldError]:
     least_gpus = spec.resources.min_gpus or spec.resources.gpus
     if queue.user_max_gpus is None or least_gpus <= queue.user_max_gpus:
         return []
-    most = "1 GPU" if queue.user_max_gpus == 1 else f"{queue.user_max_gpus} GPUs"
-    detail = f"One user may hold at most {most} in {queue.name}. You asked for {least_gpus}."
+    detail = (
+        f"One user may hold at most {counted(queue.user_max_gpus, 'GPU')} in {queue.name}. You asked for {least_gpus}."
+    )
     return [FieldError(pointer="/resources/gpus", code="user_limit", detail=detail)]
 
 
@@ -316,7 +315,7 @@ def _yours(access: Access) -> str:
 
 
 def _either(names: Iterable[str]) -> str:
-    listed = list(names)
+    listed = [*names]
     return ", ".join(listed[:NAMES_SHOWN]) + (", ..." if len(listed) > NAMES_SHOWN else "")
 
 
@@ -331,70 +330,3 @@ def _profile(name: str, errors: list[FieldError]) -> Profile | None:
         detail = f"There is no profile {shown(name)}. {ending} Leave profile empty when it is not measured."
         errors.append(FieldError(pointer="/profile", code="unknown", detail=detail))
     return profile
-
-
-def _capacity_errors(spec: JobSpec) -> list[FieldError]:
-    """Return errors for requests that no servers could meet, with the most that they could."""
-    if _one_server_fits(spec.resources):
-        return []
-    servers = list(
-        Server.objects.filter(last_report_at__isnull=False)
-        .annotate(num_gpus=Count("gpus", filter=Q(gpus__healthy=True)))
-        .filter(num_gpus__gt=0)
-        .values_list("num_gpus", "num_cpus", "memory_bytes")
-    )
-    asked = spec.resources
-    if not servers:
-        return []  # nothing is known yet; the job waits with a reason
-    most_gpus = sum(sorted((gpus for gpus, _, _ in servers), reverse=True)[: asked.max_servers])
-    field, least_gpus = ("gpus", asked.gpus) if asked.min_gpus is None else ("min_gpus", asked.min_gpus)
-    if least_gpus > most_gpus:
-        name = "GPUs" if field == "gpus" else field
-        more = _more_servers(asked, [gpus for gpus, _, _ in servers], least_gpus)
-        on = "one server" if asked.max_servers == 1 else f"{asked.max_servers} servers"
-        detail = f"{name} must be between 1 and {most_gpus} on {on}. You asked for {least_gpus}.{more}"
-        return [FieldError(pointer=f"/resources/{field}", code="capacity", detail=detail)]
-    if asked.max_servers > 1:
-        holder = f"no {asked.max_servers} servers have more"
-        most_cpus = sum(sorted((cpus for _, cpus, _ in servers), reverse=True)[: asked.max_servers])
-        most_memory = sum(sorted((memory for _, _, memory in servers), reverse=True)[: asked.max_servers])
-    else:
-        holder = f"no server with {least_gpus} {'GPU' if least_gpus == 1 else 'GPUs'} has more"
-        fitting = [(cpus, memory_bytes) for gpus, cpus, memory_bytes in servers if gpus >= least_gpus]
-        most_cpus, most_memory = max(cpus for cpus, _ in fitting), max(memory_bytes for _, memory_bytes in fitting)
-    errors = []
-    if asked.cpus is not None and asked.cpus > most_cpus:
-        detail = f"cpus must be at most {most_cpus}: {holder}. You asked for {shown(float(asked.cpus))}."
-        errors.append(FieldError(pointer="/resources/cpus", code="capacity", detail=detail))
-    if asked.memory_bytes is not None and asked.memory_bytes > most_memory:
-        most = f"{math.floor(most_memory / 2**30 * 10) / 10:g}GiB"
-        detail = f"memory must be at most {most}: {holder}. You asked for {format_size(asked.memory_bytes)}."
-        errors.append(FieldError(pointer="/resources/memory", code="capacity", detail=detail))
-    return errors
-
-
-def _one_server_fits(asked: Resources) -> bool:
-    """Return whether a single server could hold all of it; looks at no more servers than it takes to find one.
-
-    As text, because each submit asks it and Django takes longer to put it together than a database to answer it.
-    """
-    statement = f"""
-        SELECT 1 FROM {Server._meta.db_table} AS server
-        WHERE last_report_at IS NOT NULL AND num_cpus >= %s AND memory_bytes >= %s AND %s <= (
-            SELECT count(*) FROM {Gpu._meta.db_table} AS gpu WHERE gpu.server_id = server.id AND gpu.healthy
-        ) LIMIT 1
-    """  # noqa: S608  (our names)
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [asked.cpus or 0, asked.memory_bytes or 0, asked.gpus])
-        return cursor.fetchone() is not None
-
-
-def _more_servers(asked: Resources, gpus: list[int], least_gpus: int) -> str:
-    """Return the sentence with the number of servers that would be enough, or that have most, if more would help."""
-    widest = list(itertools.accumulate(sorted(gpus, reverse=True)))
-    if widest[-1] < least_gpus:
-        if len(gpus) <= asked.max_servers:
-            return ""
-        return f" With max_servers of {len(gpus)} instead of {asked.max_servers} it can be up to {widest[-1]}."
-    needed = next(number for number, total in enumerate(widest, start=1) if total >= least_gpus)
-    return f" With max_servers of {needed} instead of {asked.max_servers} it fits."

@@ -8,7 +8,8 @@ from itertools import pairwise
 from frontend.components.formats import clock, counted, duration, joined, number, whole_s
 from frontend.pages.jobs.charts.figures import Gap
 from frontend.pages.jobs.subject import Subject
-from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import PREPARING, EndCause, JobState
+from scheduler.core.model.plan import WaitReason
 from scheduler.selectors.jobs.rows import AttemptRow, ReceiptRow, RunRow, TimelineRow
 
 LABEL_FRAC = 0.16  # of the width; a narrower bar has its words on hover alone
@@ -125,7 +126,7 @@ def _merged(entries: Sequence[TimelineRow]) -> Sequence[TimelineRow]:
     """Return the entries with waits that follow each other as one: the reasons stand on another tab."""
     merged: list[TimelineRow] = []
     for entry in entries:
-        if merged and entry["kind"] == merged[-1]["kind"] == "wait":
+        if merged and entry["kind"] == merged[-1]["kind"] == "wait" and _prepares(entry) == _prepares(merged[-1]):
             merged[-1] = {
                 **merged[-1],
                 "end": entry["end"],
@@ -134,6 +135,11 @@ def _merged(entries: Sequence[TimelineRow]) -> Sequence[TimelineRow]:
         else:
             merged.append(entry)
     return merged
+
+
+def _prepares(entry: TimelineRow) -> bool:
+    """Return whether a wait is for the Python environment: pages call the job preparing."""
+    return entry["kind"] == "wait" and entry["reason"] == WaitReason.PREPARING_ENVIRONMENT
 
 
 def _without_dust(entries: Sequence[TimelineRow]) -> Sequence[TimelineRow]:
@@ -150,7 +156,7 @@ def _bar(entry: TimelineRow, subject: Subject, total_s: float) -> TimelineBar:
     elif entry["kind"] == "suspended":
         css, words = "wait", "Suspended"
     else:
-        css, words = "wait", "Waiting"
+        css, words = "wait", "Preparing" if _prepares(entry) else "Waiting"
     label = words if frac >= LABEL_FRAC or (frac >= 0.09 and len(words) < 10) else ""
     narrow = " narrow" if frac < NARROW_FRAC else ""
     return TimelineBar(span=max(entry["duration_s"], 0.001), css=css + narrow, label=label, title=f"{words}, {took}")
@@ -179,7 +185,8 @@ def _title(subject: Subject) -> str:
     if not attempts and subject.state is JobState.SUSPENDED:
         return "Suspended before its first attempt"
     if not attempts:
-        return f"Waits for {duration(whole_s(waited_s))}, no attempt yet" if not subject.is_over else "It never ran"
+        verb = "Prepares" if subject.detail["phase"] == PREPARING else "Waits"
+        return f"{verb} for {duration(whole_s(waited_s))}, no attempt yet" if not subject.is_over else "It never ran"
     if len(attempts) > 1:
         return f"{counted(len(attempts), 'attempt')}, waited {duration(waited_s)} in all"
     return f"Started after {duration(waited_s)} of waiting" if waited_s >= 1 else "Started at once"

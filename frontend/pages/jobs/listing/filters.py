@@ -76,6 +76,7 @@ class ListQuery:
         return JobFilters(
             states=GROUPS[self.state][1] if self.state in GROUPS else (JobState(self.state),),
             is_preparing=self.state == PREPARING,
+            but_preparing=self.state == "queued",  # they are counted as preparing
             queue=self.queue,
             owner=request.user.get_username() if self.owner == MINE else self.owner,
             search=self.search,
@@ -137,8 +138,28 @@ def list_query(query: QueryDict) -> ListQuery:
         columns=columns,
         sort=sort if sort.removeprefix("-") in SORTS else "",
         page=min(page, PAGES_MOST),
-        problem=column_problem if known else f"{state} is not a state. All states are shown.",
+        problem=_problem(query, state, known=known) or column_problem,
     )
+
+
+# Every name that the list reads of its URL.
+KNOWN = frozenset(["state", "queue", "owner", "search", "idle", "sort", "page", "columns", "older_than", "newer_than"])
+NUMBERS = ("older_than", "newer_than", "page")
+
+
+def _problem(query: QueryDict, state: str, *, known: bool) -> str:
+    """Return the sentence about what of a URL is left out; empty where all is understood."""
+    if not known:
+        return f"{state} is not a state. All states are shown."
+    if strange := next((name for name in query if name not in KNOWN), ""):
+        return f"{strange[:40]} is no filter of this list and is left out. It has state, queue, owner, search, idle."
+    if wrong := next((name for name in NUMBERS if query.get(name) and _number(query.get(name, "")) is None), ""):
+        return f"{wrong} must be a number, not {query.get(wrong, '')[:20]}. The list begins at its first page."
+    if (sort := query.get("sort", "")) and sort.removeprefix("-") not in SORTS:
+        return f"{sort[:20]} is no order of this list. Orders are {', '.join(SORTS)}. The newest jobs come first."
+    if query.get("idle", "true") not in ("true", ""):
+        return f"idle must be true, not {query.get('idle', '')[:20]}. All jobs are shown."
+    return ""
 
 
 def _sorted_page(jobs: QuerySet[Job], page: int) -> JobsPage:

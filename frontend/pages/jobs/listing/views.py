@@ -124,7 +124,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
     access = access_of(request.user)
     estimates = estimates_of(job for job in page.jobs if job.state == JobState.QUEUED)
     lines = [_line(request, job, access, device, estimates.get(job.pk)) for job in page.jobs]
-    shown = sum(counts[state] for state in _states(query))
+    shown = sum(counts[state] for state in _states(query)) - (counts[PREPARING] if query.state == "queued" else 0)
     return render(
         request,
         "jobs/jobs.html",
@@ -167,7 +167,7 @@ def _first_curl(request: HttpRequest) -> str:
 
 def _counts(request: HttpRequest, query: ListQuery) -> Counter[str]:
     """Return how many jobs match in each state, whatever state is chosen, by one query."""
-    every = replace(query.filters(request), states=(), is_preparing=False)
+    every = replace(query.filters(request), states=(), is_preparing=False, but_preparing=False)
     states = job_list(request.user, every).order_by().values_list("state", "wait_reason").annotate(jobs=Count("pk"))
     counts: Counter[str] = Counter()
     for state, reason, jobs in states:
@@ -204,6 +204,7 @@ def _groups(query: ListQuery, counts: Counter[str]) -> list[tuple[str, str, str,
     made = []
     for key, (label, states) in GROUPS.items():
         total = counts[PREPARING] if key == PREPARING else sum(counts[state] for state in states or JobState)
+        total -= counts[PREPARING] if key == "queued" else 0  # each job in one count
         if total or key in ("", "active") or key == query.state:
             made.append((label, _href(query, state=key) or "?", number(total), key == query.state))
     return made

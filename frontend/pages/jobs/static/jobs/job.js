@@ -110,6 +110,12 @@
     }
   };
 
+  /* What the server said of the state before is hidden until it says what is true now. */
+  const onlyOneWord = ({ phase }) => {
+    if (!["queued", "parked", "preparing"].includes(phase)) document.querySelector("#job-reason .reason")?.remove();
+    document.querySelector(".job-head [data-moment]")?.replaceChildren();
+  };
+
   const take = (row) => {
     const moved = Shell.setBadge(document.querySelector(".job-head [data-cell=state]"), row.phase);
     const said = sentence !== null && row.wait_sentence !== sentence;
@@ -121,6 +127,7 @@
     progress(row);
     tiles(row);
     if (row.state === "running") charts(row);
+    if (moved) onlyOneWord(row);
     if (moved || said || turned || saved) Live.refresh();
   };
 
