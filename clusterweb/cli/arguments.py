@@ -1,11 +1,14 @@
 """Reads arguments, and says of bad ones which is wrong, why, and what is right; a list of all is left to ``--help``."""
 
 import argparse
+import difflib
 import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from clusterweb.client.errors import CommandError
+
+_JOB = re.compile(r"(?:J-)?\d+", re.IGNORECASE)
 
 
 class Parser(argparse.ArgumentParser):
@@ -28,6 +31,17 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             self._refuse([f"{unknown[0]!r} is one argument too many."])
         return given, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:  # as in the base class
+        """Refuse a word that is none of a list with what is right; a job that stands where a command has to."""
+        if action.choices is None or value in action.choices:
+            return
+        known = [str(choice) for choice in action.choices]
+        near = difflib.get_close_matches(str(value), known, n=1)
+        lines = [f"{value!r} is none of {', '.join(known)}." + (f" Did you mean {near[0]}?" if near else "")]
+        if isinstance(action, argparse._SubParsersAction) and _JOB.fullmatch(str(value)):
+            lines.insert(0, f"What to do comes before the job: {self.prog} {known[0]} {value}")
+        self._refuse(lines)
 
     def _refuse(self, lines: Sequence[str]) -> NoReturn:
         text = "\n  ".join(lines)

@@ -219,6 +219,12 @@ def in_words(context: template.Context, text: object, name: str = "") -> str:
 
 
 @register.filter
+def with_subject(text: str, label: str) -> str:
+    """Write an error of a field for a list of several: its label first, once."""
+    return text if str(text).startswith(f"{label} ") else f"{label}: {text}"
+
+
+@register.filter
 def said(text: str, word: DeviceWord) -> str:
     """Write a sentence of the core with the cluster's word for its devices: ``{{ sentence|said:frame.device }}``."""
     return word.said(text)

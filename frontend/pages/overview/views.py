@@ -56,8 +56,8 @@ NEXT_FREE_MOST = 6
 def overview(request: HttpRequest) -> HttpResponse:
     """Show the overview over a range of time (``?range=1h|6h|24h|7d``)."""
     user, zone, until = request.user, viewer_zone(request), now_utc()
-    chosen = request.GET.get("range", "24h")
-    chosen = chosen if chosen in SPANS else "24h"
+    asked = request.GET.get("range", "24h")
+    chosen = asked if asked in SPANS else "24h"
     span, span_s = SPANS[chosen]
     since = until - timedelta(seconds=span_s)
     frame, summary = cluster_now(until), jct_summary(user, since)
@@ -75,6 +75,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         request,
         "overview/overview.html",
         {
+            "notice": "" if asked == chosen else f"{asked[:20]} is no range here, so the last {span} are shown.",
             "inbox": inbox,
             "changed": _changed(user, looked_at, inbox, until, zone),
             "looked_at": looked_at,

@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 from django.contrib.auth.forms import PasswordChangeForm
 
+from scheduler.selectors.visibility import Actor, is_admin, may_ask_what_if, queues_led
 from scheduler.services.accounts.tokens import SCOPES, longest, usual
 
 LIFETIMES_DAYS = (7, 30, 90, 365)
@@ -26,7 +27,7 @@ def _lifetimes() -> list[tuple[str, str]]:
 
 
 class TokenForm(forms.Form):
-    """Name, scopes and lifetime of a token."""
+    """Name, scopes and lifetime of a token; only scopes are offered that its user could use."""
 
     name = forms.CharField(max_length=80, help_text="Where it is used, such as laptop or nightly sweep.")
     scopes = forms.MultipleChoiceField(
@@ -35,6 +36,13 @@ class TokenForm(forms.Form):
         widget=forms.CheckboxSelectMultiple,
     )
     lifetime = forms.ChoiceField(choices=_lifetimes, initial=lambda: str(usual().days), label="Ends after")
+
+    def __init__(self, *args: Any, user: Actor, **kwargs: Any) -> None:  # Django's own signature
+        super().__init__(*args, **kwargs)
+        led = {"queues:admin": queues_led(user).exists(), "whatif": may_ask_what_if(user), "admin": is_admin(user)}
+        scopes = self.fields["scopes"]
+        assert isinstance(scopes, forms.MultipleChoiceField)
+        scopes.choices = [(scope, SCOPE_WORDS.get(scope, scope)) for scope in SCOPES if led.get(scope, True)]
 
     def lasts(self) -> timedelta:
         """Return the lifetime of the token."""

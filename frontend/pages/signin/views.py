@@ -82,7 +82,7 @@ def _tokens(request: HttpRequest) -> list[ApiToken]:
 @require_http_methods(["GET", "POST"])
 def me(request: HttpRequest) -> HttpResponseBase:
     """Show the user's theme and tokens; POST creates a token, whose text is shown this once."""
-    form, secret, status = TokenForm(request.POST or None), "", 200
+    form, secret, status = TokenForm(request.POST or None, user=request.user), "", 200
     if request.method == "POST":
         status = 422
         if form.is_valid():
@@ -95,7 +95,7 @@ def me(request: HttpRequest) -> HttpResponseBase:
                     expires_at=at + form.lasts(),
                     at=at,
                 )
-                form, status = TokenForm(), 200
+                form, status = TokenForm(user=request.user), 200
             except (SpecInvalid, NotAllowed) as error:
                 form.add_error(None, str(error))
     tokens = _tokens(request)

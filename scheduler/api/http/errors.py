@@ -15,8 +15,9 @@ expected is logged with its traceback and answered without it.
 """
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
@@ -31,6 +32,7 @@ from scheduler.core.model import errors as core
 log = logging.getLogger(__name__)
 
 CONTENT_TYPE = "application/problem+json"
+_BINARY = re.compile("octet-stream|zip|tar|x-xz|gzip", re.IGNORECASE)
 NOT_FOUND = "There is no such object, or you may not see it."
 
 
@@ -244,4 +246,23 @@ def render(problem: Problem, request: HttpRequest) -> HttpResponse:
 
 def problem_response(error: Exception, context: Mapping[str, Any]) -> HttpResponse:  # signature of DRF
     """Answer any exception of a view; named in the settings as the exception handler."""
-    return render(problem_of(error), context["request"]._request)
+    problem, view = problem_of(error), context.get("view")
+    if isinstance(error, exceptions.MethodNotAllowed):
+        problem = replace(problem, detail=_right_method(context["request"].method, view))
+    elif isinstance(error, exceptions.UnsupportedMediaType):
+        problem = replace(problem, detail=_right_type(context["request"], view))
+    return render(problem, context["request"]._request)
+
+
+def _right_method(method: str | None, view: Any) -> str:  # an ApiView, which imports this module
+    known = [name for name in getattr(view, "allowed_methods", ()) if name in getattr(view, "rules", {})]
+    return f"{str(method)[:20]} means nothing at this path. It takes {' or '.join(known) or 'no request'}."
+
+
+def _right_type(request: Any, view: Any) -> str:  # of DRF
+    given = str(request.content_type or "").partition(";")[0].strip()[:80]
+    types = [str(parser.media_type) for parser in getattr(view, "parser_classes", ())]
+    detail = f"The body is {given or 'of no type'}. Send {' or '.join(types)} and name it in Content-Type."
+    if _BINARY.search(given) and not any(_BINARY.search(one) for one in types):
+        detail += " A folder or an archive goes to POST /api/v1/code/archive first; its answer is for code.manifest."
+    return detail

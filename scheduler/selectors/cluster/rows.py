@@ -49,6 +49,11 @@ class ServerRow(TypedDict):
     rack: str
     labels: Annotated[list[str], "Words for readers; no round looks at them."]
     state: Annotated[str, one_of(ServerState)]
+    phase: Annotated[
+        str,
+        one_of([*ServerState, "drained"]),
+        "What pages call it: its state, or drained where one that is draining holds no job any more.",
+    ]
     state_reason: str
     state_changed_at: Moment
     device_kind: Annotated[

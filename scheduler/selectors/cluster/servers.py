@@ -178,6 +178,7 @@ def _gpu_row(gpu: Gpu, held: _Holders | None, *, is_fresh: bool) -> GpuRow:
 
 
 def _row(server: Server, gpus: list[GpuRow], silent: int | None) -> ServerRow:
+    is_drained = server.state == ServerState.DRAINING and not any(gpu["allocated"] for gpu in gpus)
     return {
         "id": server.pk,
         "number": server.number,
@@ -185,6 +186,7 @@ def _row(server: Server, gpus: list[GpuRow], silent: int | None) -> ServerRow:
         "rack": server.rack,
         "labels": server.labels,
         "state": server.state,
+        "phase": "drained" if is_drained else server.state,
         "state_reason": server.state_reason,
         "state_changed_at": iso(server.state_changed_at),
         "device_kind": server.told_device_kind,

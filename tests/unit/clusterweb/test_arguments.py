@@ -20,8 +20,10 @@ from clusterweb.cli.main import main
         ("ls --limit x", "clusterweb ls: argument --limit: must be a whole number, such as 4, not 'x'."),
         ("ls --limit 0", "--limit is 1 to 10000, not 0."),
         ("get", "clusterweb get: the following arguments are required: job\n  job: id, number, or J- and the number"),
-        ("server rnme a b", "invalid choice: 'rnme' (choose from 'rename', 'label', 'drain', 'undrain', 'remove')"),
-        ("files kep J-1", "clusterweb files: argument COMMAND: invalid choice: 'kep'"),
+        ("server rnme a b", "'rnme' is none of rename, label, drain, undrain, remove. Did you mean rename?"),
+        ("files kep J-1", "clusterweb files: 'kep' is none of ls, list, get, keep, rm. Did you mean keep?"),
+        ("files J-9", "What to do comes before the job: clusterweb files ls J-9\n"),
+        ("ls -o yaml", "clusterweb ls: 'yaml' is none of text, json."),
         ("--verbose ls", "clusterweb: there is no option --verbose."),
     ],
 )

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from statistics import median
 
 from frontend.components.devices import GPUS
-from frontend.components.formats import clock, counted, data_size, duration, number, rough, significant
+from frontend.components.formats import NBSP, clock, counted, data_size, duration, number, rough, significant
 from frontend.components.times import Series
 from frontend.pages.jobs.charts.timeline import CAUSES, cause_words
 from frontend.pages.jobs.subject import Subject
@@ -178,7 +178,8 @@ def waited_s(subject: Subject) -> float:
 
 
 def _time_tile(key: str, label: str, seconds: float, missing: str) -> Tile:
-    return Tile(id=key, label=label, value=duration(seconds) if seconds else "", missing=missing)
+    value = duration(seconds) if seconds >= 1 else f"under{NBSP}1{NBSP}s" if seconds else ""
+    return Tile(id=key, label=label, value=value, missing=missing)
 
 
 def outcome_of(subject: Subject) -> EndedWords | None:

@@ -12,6 +12,7 @@ from frontend.components.formats import NBSP, clock, counted, data_size, duratio
 from frontend.pages.jobs.charts.progress import granted_bytes
 from frontend.pages.jobs.charts.shaping import thin
 from frontend.pages.jobs.subject import Subject
+from scheduler.core.model.lifecycle import JobState
 from scheduler.core.spec.units import parse_duration_s
 from scheduler.selectors.files.names import path_shown
 from scheduler.selectors.files.survey import Seen
@@ -61,7 +62,14 @@ class PlainJob:
     use: list[UseLine]
     cost_title: str
     cost: str
+    is_over: bool
+    has_failed: bool
     lines: tuple[tuple[bool, str], ...] = LINES
+
+    @property
+    def has_side(self) -> bool:
+        """Return whether anything stands beside the log: of a failed job only what was measured helps."""
+        return bool(self.use or self.cost_title or not self.has_failed)
 
     @property
     def code(self) -> str:
@@ -94,6 +102,8 @@ def plain_of(subject: Subject) -> PlainJob | None:
         use=use,
         cost_title=cost_title,
         cost=cost,
+        is_over=ended is not None,
+        has_failed=subject.state is JobState.FAILED,
     )
 
 

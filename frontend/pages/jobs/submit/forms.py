@@ -184,9 +184,19 @@ class SpecForm(forms.Form):
                 self.add_error(None, error.detail)
                 continue
             name = field_of(error.pointer)
-            self.add_error(name, _of_line(error))
+            detail = _of_line(error)
+            self.add_error(name, detail if name is None else _of_field(detail, error.pointer, str(self[name].label)))
             if name is not None:
                 self[name].help_text = ""  # the error stands in its place
+
+
+def _of_field(detail: str, pointer: str, label: str) -> str:
+    """Return the sentence with the label of its field as its subject, in place of the key of the spec."""
+    key = pointer.rpartition("/")[2]
+    for subject in (label, pointer.removeprefix("/").replace("/", " "), key):
+        if subject and detail.lower().startswith(f"{subject.lower()} "):
+            return f"{label}{detail[len(subject) :]}"
+    return detail
 
 
 def _of_line(error: FieldError) -> str:

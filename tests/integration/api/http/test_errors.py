@@ -11,8 +11,9 @@ from rest_framework import serializers
 from scheduler.api.cluster import overview
 from scheduler.api.http import throttling
 from scheduler.api.http.bodies import Body, WholeNumberField
+from scheduler.models.server import ServerState
 from tests.integration.api.conftest import World, spec
-from tests.support.rows.factories import job_make
+from tests.support.rows.factories import job_make, server_make
 
 KEYS = {"type", "title", "status", "detail", "instance", "request_id", "errors"}
 
@@ -275,3 +276,38 @@ def test_a_refusal_says_what_would_be_right() -> None:
         "parts": {0: ["It must be a whole number."]},
         "own": ["It must be a whole number between 1 and 9."],
     }
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent", "told"),
+    [
+        ("DELETE", "/api/v1/jobs", "application/json", "DELETE means nothing at this path. It takes GET or POST."),
+        ("PUT", "/api/v1/code", "application/json", "It takes POST."),
+        ("POST", "/api/v1/jobs", "text/xml", "Send application/json or application/yaml or multipart/form-data"),
+        ("POST", "/api/v1/jobs", "application/zip", "A folder or an archive goes to POST /api/v1/code/archive first"),
+        ("POST", "/api/v1/code/archive", "application/zip", "Send application/octet-stream and name it in"),
+    ],
+)
+def test_a_wrong_verb_or_type_is_told_the_right_one(world: World, method: str, path: str, sent: str, told: str) -> None:
+    """And a binary body where folders and archives go."""
+    answer = world.client("member").generic(method, path, b"{}", content_type=sent)
+
+    assert told in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("query", ["gpus__gte=abc", "cursor=abc", "nothing=1"])
+def test_a_filter_that_is_not_understood_is_refused(world: World, query: str) -> None:
+    """With its name and what is right; without a word other jobs would be listed."""
+    answer = world.client("member").get(f"/api/v1/jobs?{query}")
+
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["pointer"] == f"?{query.partition('=')[0]}"
+
+
+def test_servers_are_called_as_on_pages(world: World) -> None:
+    """Drained once nothing runs on a server that drains; its state stays as it was."""
+    server_make("gpu-drained", state=ServerState.DRAINING)
+    rows = {row["name"]: row for row in world.client("member").get("/api/v1/servers").json()["results"]}
+
+    assert (rows["gpu-drained"]["state"], rows["gpu-drained"]["phase"]) == ("draining", "drained")
+    assert all(row["phase"] == row["state"] for name, row in rows.items() if name != "gpu-drained")

@@ -16,6 +16,7 @@ from frontend.pages.jobs.job.unused import Unused, unused_of
 from frontend.pages.jobs.logs.log_view import SHORT_LINES, LogPage, short_log
 from frontend.pages.jobs.subject import Subject
 from frontend.pages.jobs.waiting.why import ReasonBox, reason_context
+from scheduler.core.model.lifecycle import JobState
 
 # Of a job without curves the log is what tells most.
 PLAIN_LINES = 24
@@ -32,6 +33,8 @@ class OverviewTab(TypedDict):
     unused: Unused | None
     unknown: Unknown | None
     plain: PlainJob | None
+    is_bare: bool
+    has_no_curves: bool
     frac: float | None
     frac_percent: str
     ends: tuple[str, str, str]
@@ -51,6 +54,7 @@ def context(subject: Subject) -> OverviewTab:
     job, plain = subject.job, plain_of(subject)
     frac = min(1.0, job.step / job.total_steps) if job.step is not None and job.total_steps else None
     receipts, more_receipts = receipts_of(subject)
+    loss, rate = None if plain else loss_of(subject), rate_of(subject)
     return {
         "outcome": outcome_of(subject),
         "preparing": preparing_of(subject),
@@ -60,12 +64,16 @@ def context(subject: Subject) -> OverviewTab:
         "unused": unused_of(subject),
         "unknown": unknown_of(subject),
         "plain": plain,
+        # It ended before it ran: no progress, no curve, no log to show.
+        "is_bare": subject.is_over and not subject.attempts,
         "frac": frac,
         "frac_percent": "" if frac is None else f"{frac * 100:.2f}",
         "ends": ends_words(subject),
         "small_tiles": tiles(subject),
-        "loss_chart": None if plain else loss_of(subject),
-        "rate_chart": rate_of(subject),
+        "loss_chart": loss,
+        "rate_chart": rate,
+        # Of a failed job no curve comes any more.
+        "has_no_curves": subject.state is JobState.FAILED and (loss is None or not loss.figure) and not rate.figure,
         "timeline": timeline_of(subject),
         "receipts": receipts,
         "more_receipts": more_receipts,
