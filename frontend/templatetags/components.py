@@ -51,6 +51,20 @@ def middle(name: str, most: int) -> str:
     return name if len(name) <= most else f"{name[: most // 2]}\u2026{name[-(most - most // 2 - 1) :]}"
 
 
+@register.simple_tag
+def both_ends(text: str, tail: int) -> SafeString:
+    """Write a text that loses its middle where it is longer than its place: its last ``tail`` letters always show.
+
+    The style of ``.fit`` cuts the first part with an ellipsis; the whole text stands in the page and as a title.
+    """
+    at = len(text) - tail
+    if at <= tail:
+        return format_html('<span class="fit"><span>{}</span></span>', text)
+    word = text.find(" ", at)  # the end begins with a word where one begins in it
+    at = word + 1 if 0 <= word < len(text) - tail // 2 else at
+    return format_html('<span class="fit" title="{}"><span>{}</span><span>{}</span></span>', text, text[:at], text[at:])
+
+
 @register.filter
 def marked(text: str, letters: str) -> SafeString:
     """Write a text with the letters that were searched for marked where they first stand."""

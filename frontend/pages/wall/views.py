@@ -124,7 +124,7 @@ def _context(request: HttpRequest, reader: Reader, now: datetime) -> dict[str, o
         "shares": shares,
         "shares_title": words.shares_title(shares, device),
         "scale_gpus": max((max(share["held_gpus"], share["quota_gpus"]) for share in shares), default=1),
-        "news": [(words.fitted(told), clock(told.at, now, zone)) for told in news],
+        "news": [(told, clock(told.at, now, zone)) for told in news],
         "next_free_at": clock(whole_at, now, zone) if whole_at else "",
         "free_now": bool(free_next and free_next["free_gpus"] == free_next["num_gpus"]),
         "next_free": words.next_free_words(free_next, names=reader.names),

@@ -16,7 +16,6 @@ from scheduler.selectors.rows import EventRow
 from scheduler.selectors.wall import WallLine, WallWaiting
 
 BAD_CODE = "This code opens no wall. It may have been revoked: ask an admin for another link."
-NEWS_MOST, SUBJECT_MOST, WORDS_LEAST = 58, 26, 24  # characters of a line of news, of the name in it, and of its words
 NEWS_STATES = (JobState.LAUNCHING, JobState.PREEMPTING, JobState.COMPLETED, JobState.FAILED)
 
 
@@ -48,27 +47,6 @@ def news_of(rows: Sequence[EventRow], device: DeviceWord, *, names: bool) -> lis
     """Return what happened, without names of jobs where they are not to be shown."""
     shown = [row if names else _nameless(row) for row in rows]
     return [replace(told, href="") for told in happenings(shown, device)]
-
-
-def fitted(told: Happening) -> Happening:
-    """Return a line of news for which there is room: names and sentences are cut in their middle.
-
-    How it ends is kept: numbers and units stand there.
-    """
-    subject = shortened(told.subject, SUBJECT_MOST)
-    room = max(WORDS_LEAST, NEWS_MOST - len(told.before) - len(subject))
-    return replace(told, subject=subject, words=shortened(told.words, room))
-
-
-def shortened(text: str, most: int) -> str:
-    """Return a text with its middle left out, of whole words where it has some near."""
-    if len(text) <= most:
-        return text
-    begin, end = text[: most // 2], text[-(most - most // 2 - 1) :]
-    cut, begun = begin.rfind(" "), end.find(" ")
-    begin = begin[:cut] if cut > most // 4 else begin
-    end = end[begun + 1 :] if 0 <= begun < most // 4 else end
-    return f"{begin}{' ' if cut > most // 4 else ''}\u2026{' ' if 0 <= begun < most // 4 else ''}{end}"
 
 
 def is_news(row: EventRow) -> bool:

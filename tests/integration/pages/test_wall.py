@@ -1,7 +1,6 @@
 """The wall: a link opens it on a screen that reads it and nothing else, without names that were not allowed."""
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -11,11 +10,10 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from frontend.components.happenings import Happening
 from frontend.components.live.consumer import _listener
 from frontend.components.times import Series
 from frontend.pages.wall.drawing import band_of
-from frontend.pages.wall.words import NEWS_MOST, fitted
+from frontend.templatetags.components import both_ends
 from scheduler.core.model.errors import NotAllowed, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import WaitReason
@@ -212,19 +210,14 @@ def test_a_large_array_that_is_held_back_hides_no_job_in_line(world: World, monk
 
 
 def test_long_names_and_sentences_keep_their_ends(world: World) -> None:
-    """The middle is left out: numbers and units stand at the end; the whole name of a server is in its title."""
-    name = "gpu-of-the-institute-in-the-cellar-017"
+    """What is too long for its place loses its middle: the end, with its numbers, is a part that is never cut."""
+    name, job = "gpu-of-the-institute-in-the-cellar-017", "llm-pretraining-of-the-spring-042"
     Server.objects.filter(pk=world.server.pk).update(name=name)
-    told = Happening(
-        at=datetime.now(UTC), tone="bad", icon="x", before="", subject="llm-pretraining-of-the-spring-042", href="",
-        words=" failed after 12 h 24 min: CUDA ran out of memory in rank 3 of 8 on two servers at 79.1 GiB.",
-    )  # fmt: skip
-    fit = fitted(told)
+    job_make(world.vision, state=JobState.QUEUED, name=job, wait_reason="no_capacity",
+             wait_evidence={"needed_gpus": 64, "free_gpus": 2})  # fmt: skip
     page = world.client("admin").get("/wall").content.decode()
 
     assert f'<b title="{name}">gpu-of-the-\u2026cellar-017</b>' in page
-    assert fit.subject.endswith("-042")
-    assert fit.words.startswith(" failed after")
-    assert fit.words.endswith("GiB.")
-    assert len(fit.subject) + len(fit.words) <= NEWS_MOST
-    assert fitted(replace(told, subject="a", words=" runs.")).words == " runs."
+    assert f'<span class="fit" title="{job}"><span>{job[:-6]}</span><span>{job[-6:]}</span></span>' in page
+    assert both_ends("It needs 64 GPUs; no more than 2 are free", 14).endswith("<span>2 are free</span></span>")
+    assert both_ends("starts now", 14) == '<span class="fit"><span>starts now</span></span>'
