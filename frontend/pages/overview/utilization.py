@@ -17,7 +17,7 @@ from frontend.components.charts import (
     wall,
 )
 from frontend.components.devices import DeviceWord
-from frontend.components.formats import clock, number, percent
+from frontend.components.formats import clock, duration, number, percent
 from frontend.components.times import Range, Series, as_time
 
 PARTS = {
@@ -50,10 +50,10 @@ def layers(series: Series) -> dict[str, list[float]]:
     return made
 
 
-def utilization_title(
-    parts: dict[str, list[float]], times: Sequence[datetime], zone: tzinfo, now: datetime, device: DeviceWord
-) -> str:
-    """Return the finding: a large free part and when, or which part of the devices that take jobs was busy.
+def utilization_title(parts: dict[str, list[float]], times: Sequence[datetime], device: DeviceWord) -> str:
+    """Return the finding: a large free part and for how long, or which part of the devices that take jobs was busy.
+
+    No moment is named: one that has passed reads as if it were to come, and changes with the end of the range.
 
     How many were held and idle is told where GPU-hours are counted, as starts and stops are known there.
     """
@@ -62,10 +62,11 @@ def utilization_title(
         return "No device has reported yet"
     free_fracs = [free / total if total else 0.0 for free, total in zip(parts["free"], totals, strict=True)]
     most = max(range(len(free_fracs)), key=lambda index: free_fracs[index])
-    word = next((word for least, word in PARTS.items() if free_fracs[most] >= least), "")
+    least, word = next(((least, word) for least, word in PARTS.items() if free_fracs[most] >= least), (0.0, ""))
     lasts = _top(parts["free"])[1] >= len(times) / SHORT_PARTS
     if word and lasts and most < len(times) - 1 and min(free_fracs) < 0.15:
-        return f"{word} of the cluster was free at {clock(times[most], now, zone)}"
+        step_s = (times[-1] - times[0]).total_seconds() / (len(times) - 1)
+        return f"{word} of the cluster was free for {duration(step_s * sum(frac >= least for frac in free_fracs))}"
     drained = sum(parts["drained"])
     usable = sum(totals) - drained - sum(parts["broken"])
     apart = f", {number(drained / len(times))} drained" if round(drained / len(times)) else ""
@@ -104,9 +105,7 @@ def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWo
         }
     return Chart(
         id="utilization",
-        title=utilization_title(parts, times, zone, range_.until, device)
-        if figure
-        else "Utilization appears with the first reports",
+        title=utilization_title(parts, times, device) if figure else "Utilization appears with the first reports",
         sub=f"{device.many}, {range_.words}",
         figure=figure,
         empty="No device has reported yet.",

@@ -1,14 +1,16 @@
 """Sentences of the overview that say the same as its numbers and its warnings."""
 
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from frontend.components.devices import CPU_SLOTS
+from frontend.components.devices import CPU_SLOTS, GPUS
 from frontend.components.times import Series
 from frontend.pages.overview.fairness import fairness_chart
+from frontend.pages.overview.utilization import utilization_title
 from frontend.pages.overview.words import counts, shares_title, tiles
 from scheduler.selectors.cluster.rows import ClusterFrame, CompletionTimes, Fairness, QueueShareRow
 
@@ -74,3 +76,20 @@ def test_script_compares_the_counts_that_the_page_has() -> None:
 
     assert counts(frame) == ",".join(map(str, range(len(names))))
     assert not re.search(r'"(tile-allocated|tile-waiting|strip-free)"', script)
+
+
+def test_utilization_names_no_moment_that_has_passed() -> None:
+    """For how long most was free, not when that was: the page stays open, and the moment lies ever further back."""
+    times = [datetime(2026, 1, 5, 6, tzinfo=UTC) + timedelta(minutes=10 * at) for at in range(20)]
+    free = [8.0 if 5 <= at < 11 else 0.0 for at in range(20)]
+    parts = {"busy": [8.0 - part for part in free], "free": free}
+    parts |= {kind: [0.0] * 20 for kind in ("idle", "unknown", "drained", "broken")}
+
+    assert utilization_title(parts, times, GPUS) == "Almost all of the cluster was free for 1\u00a0h"
+
+
+def test_the_finding_of_a_chart_is_swapped_with_its_figure() -> None:
+    """Live updates swap what is marked; a title that stays would tell of an earlier figure."""
+    chart = (SCRIPT.parents[4] / "components/templates/components/chart.html").read_text()
+
+    assert '<figcaption class="card-head" id="{{ chart.id }}-head" data-live-part>' in chart

@@ -35,7 +35,7 @@ def test_busy_is_a_part_of_what_takes_jobs(drained: float, broken: float, title:
     """18 of 24 where 8 are drained, and these are told apart."""
     parts = layers(series(drained=drained, broken=broken))
 
-    assert utilization_title(parts, TIMES, UTC, UNTIL, GPUS).replace("\u00a0", " ") == title
+    assert utilization_title(parts, TIMES, GPUS).replace("\u00a0", " ") == title
 
 
 def test_it_has_one_colour() -> None:
