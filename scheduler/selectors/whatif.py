@@ -8,7 +8,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db.models import Count, QuerySet
 
-from scheduler.models import Event, Scenario, ScenarioRun, TraceFile
+from scheduler.models import Scenario, ScenarioRun, TraceFile
 from scheduler.models.scenario import AS_IT_WAS, SCENARIO_OPEN, RunState
 from scheduler.selectors.rows import (
     EarlyRow,
@@ -83,11 +83,6 @@ def scenario_row(scenario: Scenario) -> ScenarioRow:
 def names_of(scenario: Scenario) -> list[str]:
     """Return the names of its variants."""
     return variant_names([variant_from(variant) for variant in scenario.variants])
-
-
-def changes_after(scenario: Scenario) -> list[Event]:
-    """Return the changes of the cluster's settings that applied a variant of the scenario, newest first."""
-    return list(Event.objects.filter(kind="settings", data__scenario=scenario.pk).order_by("-id"))
 
 
 def scenario_progress(scenario: Scenario, at: datetime) -> ScenarioProgress:

@@ -7,6 +7,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from frontend.components.errors import page
+from frontend.components.settings_history import version_before
 from frontend.components.settings_question import reason_missing, settings_question
 from frontend.components.viewer import now_utc
 from frontend.pages.admin.earlier import CALLED
@@ -43,7 +44,7 @@ def _question(request: HttpRequest, event: Event, *, wrong: str = "") -> HttpRes
     context = {
         "question": question,
         "wrong": wrong,
-        "title": "Restore these settings?",
+        "title": f"Restore version {version_before(event)}?",
         "verb": "Restore",
         "action": reverse("admin-restore", args=[event.pk]),
         "back": f"{reverse('admin')}#earlier",

@@ -1,5 +1,6 @@
 """Apply the settings of a variant to the cluster, after a look at what the next round would do under them."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict
 
@@ -10,17 +11,20 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from frontend.components.errors import page
+from frontend.components.settings_history import SettingsVersion, settings_history
 from frontend.components.settings_question import reason_missing, settings_question
 from frontend.components.viewer import now_utc
 from frontend.pages.whatif.words import ANYWAY
 from scheduler.core.model.errors import Conflict, NotFound, SpecInvalid
-from scheduler.models import Cluster, Event, Scenario
+from scheduler.models import Cluster, Scenario
 from scheduler.selectors.rows import Json
 from scheduler.selectors.visibility import require_scenario
-from scheduler.selectors.whatif import changes_after, doubts, names_of
+from scheduler.selectors.whatif import doubts, names_of
 from scheduler.services.cluster.settings import FIELDS, settings_change, settings_of
 from scheduler.services.permission import require_admin
 from scheduler.simulator.study.variants import ARM_FIELDS
+
+LOOKED_BACK = 100  # changes of settings
 
 
 class ApplicableVariant(TypedDict):
@@ -31,25 +35,69 @@ class ApplicableVariant(TypedDict):
     is_in_force: bool
 
 
-class AppliedVariant(TypedDict):
-    """A change of the cluster's settings to those of a variant; ``event`` is its entry in the audit list."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedVariant:
+    """A variant that was applied, and what came after it.
 
-    event: int
-    at: datetime
-    by: str
+    Attributes:
+        change: The change of the settings.
+        name: Of the variant.
+        after: The next change of how rounds decide, and what it did; None where the variant decides now.
+        after_words: As ``restored version 7 (las)``.
+    """
+
+    change: SettingsVersion
     name: str
-    why: str
+    after: SettingsVersion | None
+    after_words: str
 
 
-def applied(found: Scenario, names: list[str]) -> list[AppliedVariant]:
-    """Return who applied which variant, when and why, newest first."""
-    return [_applied(event, names) for event in changes_after(found)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """The newest change of how rounds decide, while it is young.
+
+    Attributes:
+        words: What it did, as ``applied srtf``.
+        gone: The newest variant of this what-if, where it no longer decides.
+    """
+
+    change: SettingsVersion
+    words: str
+    gone: AppliedVariant | None
 
 
-def _applied(event: Event, names: list[str]) -> AppliedVariant:
-    variant = event.data.get("variant")
-    name = names[variant] if isinstance(variant, int) and variant < len(names) else "a variant"
-    return {"event": event.pk, "at": event.at, "by": event.actor, "name": name, "why": event.data.get("reason", "")}
+def applied(found: Scenario, names: list[str], now: datetime) -> tuple[list[AppliedVariant], News | None]:
+    """Return the variants that were applied, newest first, and the news of what decides now; None where it is old."""
+    deciding = [one for one in settings_history(LOOKED_BACK) if one.decides]
+    listed = [
+        AppliedVariant(
+            change=one,
+            name=_name(one, names),
+            after=deciding[place - 1] if place else None,
+            after_words=_words(deciding[place - 1], found, names) if place else "",
+        )
+        for place, one in enumerate(deciding)
+        if one.scenario == found.pk
+    ]
+    if not listed or not deciding[0].is_told(now):
+        return listed, None
+    gone = listed[0] if listed[0].after else None
+    return listed, News(change=deciding[0], words=_words(deciding[0], found, names), gone=gone)
+
+
+def _name(change: SettingsVersion, names: list[str]) -> str:
+    at = change.variant
+    return names[at] if at is not None and at < len(names) else "a variant"
+
+
+def _words(change: SettingsVersion, found: Scenario, names: list[str]) -> str:
+    """Return what a change did, from the side of this what-if."""
+    if change.scenario == found.pk:
+        return f"applied {_name(change, names)}"
+    policy = change.after["policy"]
+    if change.restored is not None:
+        return f"restored version {change.restored} ({policy})"
+    return f"applied {policy} of another what-if" if change.scenario else f"changed the settings ({policy})"
 
 
 def applicable(found: Scenario, names: list[str], cluster: Cluster) -> list[ApplicableVariant]:

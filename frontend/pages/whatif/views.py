@@ -187,6 +187,7 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
     progress, metrics = scenario_progress(found, at), scenario_metrics(found)
     figures = figures_read(found, names) if found.state != ScenarioState.QUEUED else {}
     cluster, device = cluster_row(), _device(request, found)
+    listed, news = applied(found, names, at)
     context = {
         "scenario": found,
         "address": request.build_absolute_uri(request.path),
@@ -206,7 +207,8 @@ def scenario_page(request: HttpRequest, scenario: str) -> HttpResponseBase:
         "is_answered": found.state == ScenarioState.COMPLETED and len(figures) == len(names),
         "may_apply": is_admin(request.user) and found.state == ScenarioState.COMPLETED,
         "applicable": applicable(found, names, cluster),
-        "applied": applied(found, names),
+        "applied": listed,
+        "news": news,
         "is_admin": is_admin(request.user),
     }
     return render(request, "whatif/scenario.html", context)

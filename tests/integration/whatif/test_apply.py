@@ -131,3 +131,45 @@ def test_the_sentence_tells_moves_new_sizes_and_what_happens_anyway() -> None:
         "start no job. 2 of the preempted jobs go on elsewhere in the same round. 1 running job would go on with "
         "another number of GPUs. With the settings in force it would preempt 1 job."
     )
+
+
+def test_the_banner_tells_what_decides_now_and_goes_away(
+    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a restore it names the restored version, and after half an hour only the list is left."""
+    monkeypatch.setattr("frontend.pages.whatif.apply.now_utc", world.clock.now)
+    monkeypatch.setattr("frontend.pages.whatif.views.now_utc", world.clock.now)
+    monkeypatch.setattr("frontend.pages.admin.restore.now_utc", world.clock.now)
+    scenario = asked(world)
+    path = f"/whatif/{scenario.pk}"
+    before = cluster_row().settings_version
+    client.post(f"{path}/apply", {"variant": "1", "version": before, "reason": "waits fall"})
+    applied = client.get(path).context["news"]
+    world.clock.advance(600.0)
+    change = Event.objects.filter(kind="settings").latest("pk")
+    title = client.get(f"/admin/restore/{change.pk}").context["title"]
+    client.post(f"/admin/restore/{change.pk}", {"version": before + 1, "reason": "too many preempted"})
+    restored = client.get(path).context
+    world.clock.advance(1_900.0)
+    later = client.get(path).context
+
+    assert applied is not None
+    assert (applied.words, applied.gone) == ("applied srtf", None)
+    assert title == f"Restore version {before}?"
+    assert restored["news"].words == f"restored version {before} (fifo)"
+    assert restored["news"].change.why == "too many preempted"
+    assert restored["news"].gone.name == "srtf"
+    assert later["news"] is None
+    assert [(one.name, one.after_words) for one in later["applied"]] == [("srtf", f"restored version {before} (fifo)")]
+
+
+def test_a_pause_is_no_news_of_what_decides(world: World, client: Client) -> None:
+    """Nor is a limit of volume."""
+    scenario = asked(world)
+    version = cluster_row().settings_version
+    client.post(f"/whatif/{scenario.pk}/apply", {"variant": "1", "version": version, "reason": "waits fall"})
+    world.settings(paused=True, user_most_queued=7)
+
+    context = client.get(f"/whatif/{scenario.pk}").context
+
+    assert context["applied"][0].after is None

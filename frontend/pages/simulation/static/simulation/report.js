@@ -16,7 +16,9 @@
     });
   };
 
+  let chosenNow = null;
   const choose = (chosen) => {
+    chosenNow = chosen;
     for (const row of table.tBodies[0].rows) {
       const on = count > 1 && Number(row.dataset.arm) === chosen;
       row.classList.toggle("on", on && chosen > 0);
@@ -56,6 +58,8 @@
     const row = event.target.closest("[data-arm]");
     if (row && count > 1) choose(Number(row.dataset.arm));
   });
+  // Live updates draw the figures as the server sends them, with its own choice.
+  document.addEventListener("liverefresh", () => { if (chosenNow !== null) choose(chosenNow); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new CustomEvent("themechange")));
   document.querySelectorAll("[data-choose]").forEach((button, arm) => button.setAttribute("aria-pressed", String(arm === Number(table.dataset.chosen))));
 })();
