@@ -87,7 +87,7 @@ def test_change_sends_the_change_alone(member: Watched, folder: Path) -> None:
     (folder / "net/model.py").write_text("SIZE = 12345\n")
     choose(page, folder)
 
-    assert page.locator("[data-fact=sent]").inner_text() == "1 file sent, 13 bytes"
+    assert page.locator("[data-fact=sent]").inner_text() == "1 file sent, 13 B"
     assert page.input_value("[name=code]") == digest_of(folder)
     page.get_by_role("button", name="Without a folder").click()
     assert page.input_value("[name=code]") == ""
@@ -146,7 +146,7 @@ def test_folder_that_is_too_large_is_told_before_it_is_sent(member: Watched, fol
     page.evaluate("document.querySelector('[data-folder]').dataset.mostBytes = '1000'")
     page.locator("[data-folder-input]").set_input_files(folder)
 
-    expect(page.locator("[data-folder-error]")).to_contain_text("data/ is 5 kB of 5.")
+    expect(page.locator("[data-folder-error]")).to_contain_text("data/ is 4.9 KiB of 5.")
     expect(page.locator("[data-folder-error]")).to_contain_text("Add it to .gitignore")
 
 
@@ -170,7 +170,7 @@ def test_zip_is_unpacked_and_a_hostile_one_refused_with_its_name(browser: Browse
     expect(page.locator("[data-folder-error]")).to_contain_text("../evil.py leads out of the folder")
     upload.set_input_files({"name": "pack.zip", "mimeType": "application/zip", "buffer": zip_of({"pack/a.py": "x"})})
 
-    expect(page.locator("[data-folder-name]")).to_contain_text("pack.zip 1 file, 1 bytes")
+    expect(page.locator("[data-folder-name]")).to_contain_text("pack.zip 1 file, 1 B")
     expect(page.locator("[data-folder-error]")).to_be_hidden()
     context.close()
 

@@ -163,7 +163,7 @@ def test_five_wrong_fields_mark_five_fields(world: World) -> None:
     assert set(marked) == {"name", "gpus", "memory", "priority", "env"}
     assert all(page.having(id=has["aria-describedby"].split()[-1]) for has in marked.values())
     assert {f"#{has['id']}" for has in marked.values()} <= {has.get("href") for _, has in page.tags}
-    assert "memory needs a unit: 64GiB." in page.text
+    assert "Memory needs a unit: 64GiB." in page.text
     assert value_of(page, "name") == "bad name!"
     assert value_of(page, "gpus") == "0"
     assert value_of(page, "file-0-name") == "a.py"

@@ -245,6 +245,7 @@
       delete ofSpec[name];
     }
     part("name").textContent = "No folder yet";
+    part("hint").textContent = "Drop a folder anywhere on this page, or choose one.";
     part("facts").hidden = part("clear").hidden = true;
     tell("");
     refuse("");
