@@ -61,7 +61,7 @@ def settings_history(most: int) -> list[SettingsVersion]:
                 version=cluster.settings_version - back,
                 at=event.at,
                 by=event.actor,
-                why=event.data.get("reason", ""),
+                why=event.data.get("reason", "").rstrip("."),
                 before=before,
                 after=after,
                 restored=before_change.get(event.data.get("restored", "")),

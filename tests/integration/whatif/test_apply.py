@@ -148,8 +148,8 @@ def test_the_banner_tells_what_decides_now_and_goes_away(
     world.clock.advance(600.0)
     change = Event.objects.filter(kind="settings").latest("pk")
     title = client.get(f"/admin/restore/{change.pk}").context["title"]
-    client.post(f"/admin/restore/{change.pk}", {"version": before + 1, "reason": "too many preempted"})
-    restored = client.get(path).context
+    client.post(f"/admin/restore/{change.pk}", {"version": before + 1, "reason": "too many preempted."})
+    restored, page = client.get(path).context, read(client, path)
     world.clock.advance(1_900.0)
     later = client.get(path).context
 
@@ -159,6 +159,7 @@ def test_the_banner_tells_what_decides_now_and_goes_away(
     assert restored["news"].words == f"restored version {before} (fifo)"
     assert restored["news"].change.why == "too many preempted"
     assert restored["news"].gone.name == "srtf"
+    assert "too many preempted. srtf, applied from here" in page
     assert later["news"] is None
     assert [(one.name, one.after_words) for one in later["applied"]] == [("srtf", f"restored version {before} (fifo)")]
 
