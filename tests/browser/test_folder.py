@@ -133,7 +133,13 @@ def test_job_yaml_of_a_folder_fills_the_form(member: Watched, folder: Path) -> N
     assert [page.input_value(f"[name={name}]") for name in names] == values
     expect(page.locator("#preview")).to_contain_text("It would")
     page.get_by_role("button", name="Without a folder").click()
-    assert [page.input_value(f"[name={name}]") for name in names[:5]] == ["mine", "", "", "1", ""]
+    assert [page.input_value(f"[name={name}]") for name in names[:5]] == [
+        "mine",
+        "vision",
+        "",
+        "1",
+        "",
+    ]  # her only queue
     (folder / "job.yaml").write_text("nam: packed\ncommand: [python, train.py]\n")
     choose(page, folder)
     expect(page.locator("[data-folder-error]")).to_contain_text("Line 1: 'nam' is not a key of a job.")
