@@ -103,7 +103,7 @@ def prepare(env: Env) -> None:
     if env.demo_week:
         load_week(env)
     else:
-        call_command("load_demo", url=base_url(env), without_jobs=not env.demo_jobs)
+        call_command("load_demo", url=base_url(env), without_jobs=not env.demo_jobs, min_run_s=env.demo_min_run_s)
     from django.db import connections
 
     connections.close_all()

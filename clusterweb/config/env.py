@@ -45,6 +45,7 @@ class Env:
         debug: Django's debug pages; loopback only.
         lease_ttl_s: An agent whose heartbeats go unacknowledged for so long suspends its jobs.
         demo_jobs: Whether the first start submits the eight jobs of the demo.
+        demo_min_run_s: The ``min_run_s`` that it sets, seconds.
         demo_week: Whether the first start makes a week of a simulated cluster instead.
         fairness_limit: Mean finish-time fairness of a queue above which its leads are notified; 0 for never.
         lost_grace_s: Seconds beyond ``lease_ttl_s`` after which the jobs of a silent server are requeued.
@@ -79,6 +80,7 @@ class Env:
     lost_grace_s: float
     fairness_limit: float
     demo_jobs: bool
+    demo_min_run_s: float
     demo_week: bool
     site_url: str
     webhook_networks: tuple[Network, ...]
@@ -209,6 +211,9 @@ def load(environ: Mapping[str, str] | None = None) -> Env:
         debug=debug,
         lease_ttl_s=_parsed(source, "LEASE_TTL_S", "30", _number(2, 3600), "a number of seconds from 2 to 3600"),
         demo_jobs=_parsed(source, "DEMO_JOBS", "1", _flag, "0 or 1"),
+        demo_min_run_s=_parsed(
+            source, "DEMO_MIN_RUN_S", "45", _number(0, 86400), "a number of seconds from 0 to 86400"
+        ),
         demo_week=_parsed(source, "DEMO_WEEK", "0", _flag, "0 or 1"),
         fairness_limit=_parsed(source, "FAIRNESS_LIMIT", "2", _number(0, 1000), "a number from 0 to 1000"),
         keep_jobs_days=_days(source, "KEEP_JOBS_DAYS", "60"),

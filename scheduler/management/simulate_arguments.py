@@ -98,6 +98,13 @@ def add_scheduling(parser: CommandParser) -> None:
         help="seconds between rounds, or none for a round whenever something changes (default: 300)",
     )
     group.add_argument(
+        "--min-run-s",
+        metavar="S",
+        type=number(least=0),
+        default=0.0,
+        help="how long a job runs before the order of the policy may stop it, seconds (default: 0)",
+    )
+    group.add_argument(
         "--restart-s",
         metavar="S",
         type=number(least=0),

@@ -25,6 +25,7 @@ class Cluster(models.Model):
     mechanism_options = models.JSONField(default=dict, blank=True)
     introspection = models.JSONField(default=list, blank=True)  # names, in the order in which they act
     introspection_options = models.JSONField(default=dict, blank=True)  # {name: {option: value}}
+    min_run_s = models.FloatField(default=0.0)  # the order of the policy does not stop a job that runs less long
     paused = models.BooleanField(default=False)
     smoke_run_s = models.FloatField(default=0.0)  # jobs of several GPUs run so long on one first; 0: they do not
     # What one user, one spec and one experiment may take; more is refused.

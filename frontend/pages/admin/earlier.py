@@ -3,14 +3,14 @@
 from datetime import datetime
 from typing import TypedDict
 
-from frontend.pages.admin.settings_form import SECTIONS, SMOKE_RUN_LABEL, VOLUME_LABELS
-from scheduler.models import Event
+from frontend.components.settings_history import settings_history
+from frontend.pages.admin.settings_form import SECONDS_LABELS, SECTIONS, VOLUME_LABELS
 from scheduler.services.cluster.settings import FIELDS, cluster_row, settings_of
 
 SHOWN = 10
 # What settings are called in the middle of a sentence.
 CALLED: dict[str, str] = {
-    **{name: label[0].lower() + label[1:] for name, label in (*VOLUME_LABELS, ("smoke_run_s", SMOKE_RUN_LABEL))},
+    **{name: label[0].lower() + label[1:] for name, label in (*VOLUME_LABELS, *SECONDS_LABELS)},
     **{str(kind): label.lower() for kind, label, _ in SECTIONS},
     **{f"{kind}_options": f"options of the {label.lower()}" for kind, label, _ in SECTIONS},
 }
@@ -20,6 +20,7 @@ class EarlierSettings(TypedDict):
     """What was chosen before a change: until when, in words, and what the settings that differ now are called."""
 
     event: int
+    version: int
     until: datetime
     by: str
     words: str
@@ -29,21 +30,19 @@ class EarlierSettings(TypedDict):
 def earlier_settings() -> list[EarlierSettings]:
     """Return what was chosen before each of the newest changes, newest first; what equals the present is left out."""
     now = settings_of(cluster_row())
-    then = dict(now)
     found: list[EarlierSettings] = []
-    for event in Event.objects.filter(kind="settings").order_by("-pk")[:SHOWN]:
-        then |= {name: value for name, value in event.data.get("before", {}).items() if name in FIELDS}
+    for change in settings_history(SHOWN):
+        then = change.before
         differ = [name for name in FIELDS if then[name] != now[name] and name != "paused"]
         if differ:
-            words = " · ".join((then["policy"], then["locality"], then["mechanism"], *then["introspection"]))
-            called = [CALLED[name] for name in differ]
             found.append(
                 {
-                    "event": event.pk,
-                    "until": event.at,
-                    "by": event.actor,
-                    "words": words,
-                    "differ": called,
+                    "event": change.event,
+                    "version": change.version - 1,
+                    "until": change.at,
+                    "by": change.by,
+                    "words": " · ".join((then["policy"], then["locality"], then["mechanism"], *then["introspection"])),
+                    "differ": [CALLED[name] for name in differ],
                 }
             )
     return found

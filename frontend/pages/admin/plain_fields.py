@@ -7,12 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from frontend.pages.admin.settings_form import MANY, SIZES, SMOKE_RUN_LABEL, VOLUME_LABELS
+from frontend.pages.admin.settings_form import MANY, SECONDS_LABELS, SIZES, VOLUME_LABELS
 from scheduler.core.model.errors import FieldError, SpecInvalid
 from scheduler.core.spec.units import format_size
 from scheduler.models import Cluster
 from scheduler.services.cluster.settings import VOLUME, cluster_row, settings_checked, settings_of
 from scheduler.services.inputs import REASON_CHARS, Problems
+
+ZERO_SECONDS = {
+    "min_run_s": "0: any round may. Since it started or resumed; quotas take back what they lent all the same.",
+    "smoke_run_s": "0: it does not.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,15 +102,17 @@ def plain_fields(cluster: Cluster, post: Mapping[str, str] | None, errors: Seque
     return made
 
 
-def smoke_field(cluster: Cluster, post: Mapping[str, str] | None, errors: Sequence[FieldError]) -> PlainField:
-    """Return how long a job of several devices runs on one first."""
-    wrong = [error.detail for error in errors if error.pointer == "/smoke_run_s"]
-    value = f"{cluster.smoke_run_s:g}"
+def seconds_field(
+    name: str, cluster: Cluster, post: Mapping[str, str] | None, errors: Sequence[FieldError]
+) -> PlainField:
+    """Return the field of a setting that is a number of seconds."""
+    wrong = [error.detail for error in errors if error.pointer == f"/{name}"]
+    value = f"{getattr(cluster, name):g}"
     return PlainField(
-        name="smoke_run_s",
-        label=SMOKE_RUN_LABEL,
-        value=value if post is None else post.get("smoke_run_s", value),
-        note=wrong[0] if wrong else "0: it does not.",
+        name=name,
+        label=dict(SECONDS_LABELS)[name],
+        value=value if post is None else post.get(name, value),
+        note=wrong[0] if wrong else ZERO_SECONDS[name],
         is_wrong=bool(wrong),
         inputmode="decimal",
     )

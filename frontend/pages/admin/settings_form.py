@@ -14,7 +14,7 @@ from scheduler.choices import Choice, ChoiceKind, choices
 from scheduler.core.model.errors import FieldError
 from scheduler.core.spec.units import UnitMissing, parse_size_bytes
 from scheduler.models import Cluster
-from scheduler.services.cluster.settings import VOLUME
+from scheduler.services.cluster.settings import SECONDS, VOLUME
 
 Plural = Literal["policies", "localities", "mechanisms", "introspections"]
 SECTIONS: tuple[tuple[ChoiceKind, str, Plural], ...] = (
@@ -31,7 +31,10 @@ VOLUME_LABELS = (
     ("code_most_files", "Files of a sent folder"),
 )
 SIZES = frozenset(name for name in VOLUME if name.endswith("_bytes"))
-SMOKE_RUN_LABEL = "Seconds that a job of several devices runs on one first"
+SECONDS_LABELS = (
+    ("min_run_s", "Seconds that a job runs before the order may stop it"),
+    ("smoke_run_s", "Seconds that a job of several devices runs on one first"),
+)
 _NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 # Kinds of which any number may be chosen; their options are kept by name.
 MANY = frozenset({"introspection"})
@@ -68,8 +71,7 @@ class SettingSection:
 def changes_from(post: Mapping[str, str]) -> dict[str, object]:
     """Return what a sent form asks for, as ``settings_change`` takes it."""
     changes: dict[str, object] = {}
-    if "smoke_run_s" in post:
-        changes["smoke_run_s"] = _number(post["smoke_run_s"])
+    changes |= {name: _number(post[name]) for name in SECONDS if name in post}
     changes |= {name: _size(post[name]) if name in SIZES else _whole(post[name]) for name in VOLUME if name in post}
     every = choices()
     for kind, _, plural in SECTIONS:
@@ -120,7 +122,7 @@ def labelled(errors: list[FieldError]) -> list[FieldError]:
     options = {
         parameter["name"] for _, _, plural in SECTIONS for choice in every[plural] for parameter in choice["parameters"]
     }
-    labels = {name: option_label(name) for name in options} | dict(VOLUME_LABELS) | {"smoke_run_s": SMOKE_RUN_LABEL}
+    labels = {name: option_label(name) for name in options} | dict(VOLUME_LABELS) | dict(SECONDS_LABELS)
     return [
         replace(error, detail=_NAME.sub(lambda found: labels.get(found[0], found[0]), error.detail)) for error in errors
     ]

@@ -18,8 +18,8 @@ from frontend.pages.admin.plain_fields import (
     plain_fields,
     reason_field,
     reason_said,
+    seconds_field,
     settings_problems,
-    smoke_field,
     told,
 )
 from frontend.pages.admin.settings_form import changes_from, labelled, sections
@@ -161,7 +161,8 @@ def _show(
     context = {
         "cluster": cluster,
         "next_round": cluster.round_number + 1,
-        "smoke": smoke_field(cluster, post, errors),
+        "least_run": seconds_field("min_run_s", cluster, post, errors),
+        "smoke": seconds_field("smoke_run_s", cluster, post, errors),
         "volume": plain_fields(cluster, post, errors),
         "why": reason_field(post, errors),
         "sections": sections(cluster, device, post=post, errors=errors),

@@ -42,6 +42,7 @@ def live_variant(cluster: Cluster) -> Json:
         "mechanism_options": cluster.mechanism_options,
         "introspection": list(getattr(cluster, "introspection", [])),
         "introspection_options": dict(getattr(cluster, "introspection_options", {})),
+        "min_run_s": cluster.min_run_s,
     }
 
 

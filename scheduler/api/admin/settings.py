@@ -49,6 +49,9 @@ class SettingsDocument(serializers.Serializer[Any]):  # documentation only
         child=serializers.CharField(), help_text="What is tried on running jobs, in the order in which it acts."
     )
     introspection_options = serializers.DictField(child=serializers.DictField(), help_text="Options by name.")
+    min_run_s = serializers.FloatField(
+        help_text="The order of the policy does not stop a job that has run less long since it started or resumed."
+    )
     paused = serializers.BooleanField(help_text="Whether nothing new starts.")
     smoke_run_s = serializers.FloatField(help_text="Jobs of several GPUs run so long on one first; 0: they do not.")
     user_most_queued = serializers.IntegerField(help_text="Jobs that one user may have queued.")
@@ -75,6 +78,7 @@ class SettingsBody(ChosenBody):
 
     introspection = serializers.ListField(child=serializers.CharField(max_length=40), max_length=20, required=False)
     introspection_options = serializers.DictField(child=serializers.DictField(), required=False)
+    min_run_s = serializers.FloatField(required=False)
     paused = serializers.BooleanField(required=False)
     smoke_run_s = serializers.FloatField(required=False)
     user_most_queued = serializers.IntegerField(required=False)

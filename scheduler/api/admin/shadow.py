@@ -27,6 +27,7 @@ class ShadowBody(ChosenBody):
 
     introspection = serializers.ListField(child=serializers.CharField(max_length=40), required=False)
     introspection_options = serializers.DictField(child=serializers.DictField(), required=False)
+    min_run_s = serializers.FloatField(required=False)
     reason = ReasonField()
 
 

@@ -37,7 +37,8 @@ class ScenarioBody(Body):
     )
     variants = VariantsField(
         help_text="Two to six: `{policy, policy_options, locality, locality_options, mechanism, mechanism_options, "
-        "introspection, introspection_options, quotas, servers, load}`, all optional. The first is the baseline."
+        "introspection, introspection_options, min_run_s, quotas, servers, load}`, all optional. The first is the "
+        "baseline."
     )
     seeds = serializers.ListField(
         child=serializers.IntegerField(), required=False, help_text="One run of each variant for each seed; [0]."

@@ -51,6 +51,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--url", required=True, help="where people reach the product")
+        parser.add_argument(
+            "--min-run-s", type=float, default=0.0, help="how long a job runs before the order may stop it, seconds"
+        )
         parser.add_argument("--without-jobs", action="store_true", help="leave the list of jobs empty")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -61,11 +64,11 @@ class Command(BaseCommand):
             return
         use_bell(VirtualBell())  # the product is not started yet, and its first round plans everything anyway
         try:
-            self._fill(path, url=options["url"], without_jobs=options["without_jobs"])
+            self._fill(path, options)
         finally:
             use_bell(None)
 
-    def _fill(self, path: Path, *, url: str, without_jobs: bool) -> None:
+    def _fill(self, path: Path, options: dict[str, Any]) -> None:
         ports = live_ports()
         at = ports.clock.now()
         with transaction.atomic():
@@ -74,10 +77,10 @@ class Command(BaseCommand):
             queues = create_queues(admin=admin, num_gpus=sum(server.num_gpus for server in servers), at=at)
             users = create_users(admin=admin, queues=queues, at=at)
             create_servers(admin=admin, servers=servers, at=at)
-            choose_policy(admin=admin, at=at)
-            if not without_jobs:
+            choose_policy(admin=admin, min_run_s=options["min_run_s"], at=at)
+            if not options["without_jobs"]:
                 submit_jobs(ports=ports, most_gpus=min(server.num_gpus for server in servers), at=at)
-            write_private(path, {"url": url, "users": users})
+            write_private(path, {"url": options["url"], "users": users})
 
 
 def create_queues(*, admin: Any, num_gpus: int, at: datetime) -> dict[str, Queue]:
@@ -127,10 +130,11 @@ def create_servers(*, admin: Any, servers: Sequence[DemoServer], at: datetime) -
         )
 
 
-def choose_policy(*, admin: Any, at: datetime) -> None:
-    """Choose LAS with a small limit, so that a visitor sees preemption soon."""
+def choose_policy(*, admin: Any, min_run_s: float, at: datetime) -> None:
+    """Choose LAS with a small limit, so that a visitor sees preemption soon, and jobs of half a minute end before."""
     version = Cluster.objects.get(pk=1).settings_version
-    changes = {"policy": "las", "policy_options": {"queue_limits_gpu_s": [LAS_LIMIT_GPU_S]}}
+    options = {"queue_limits_gpu_s": [LAS_LIMIT_GPU_S]}
+    changes = {"policy": "las", "policy_options": options, "min_run_s": min_run_s}
     settings_change(actor=admin, changes=changes, expected_version=version, at=at, reason="for the demo")
 
 

@@ -43,6 +43,7 @@ QUEUES = (("language", 14, range(1, 5)), ("vision", 12, range(5, 8)), ("speech",
 LEASE_TTL_S = 86_400.0
 # A level of 10 GPU-hours suits jobs of hours: under the default of 54 GPU-minutes twice as many are stopped.
 LIMITS_GPU_S = (36_000.0,)
+MIN_RUN_S = 300.0
 SAMPLE_S = 60  # resolution of samples older than a day
 HOUR = timedelta(hours=1)
 INTERRUPTED = (
@@ -110,6 +111,7 @@ def create_teams(*, at: datetime) -> tuple[dict[str, dict[str, str]], tuple[Team
         "policy": "las",
         "policy_options": {"queue_limits_gpu_s": list(LIMITS_GPU_S)},
         "mechanism": "proportional",
+        "min_run_s": MIN_RUN_S,
     }
     version = Cluster.objects.get(pk=1).settings_version
     settings_change(actor=admin, changes=changes, expected_version=version, at=at, reason="for the demo week")

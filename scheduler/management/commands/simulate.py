@@ -130,6 +130,7 @@ def request_of(options: dict[str, Any]) -> Request:
             for kind in ("policy", "locality", "mechanism")
         },
         introspection_options=parse_named_options(options["introspection_option"], flag="--introspection-option"),
+        min_run_s=options["min_run_s"],
     )
     workload = Workload(
         source=options["trace"],

@@ -1,6 +1,6 @@
 """Settings of the scheduler: policy, locality, mechanism, introspection, pause. A round reads them at its start."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -25,10 +25,18 @@ VOLUME = {
     "code_most_bytes": (1_024, 2**40),
     "code_most_files": (1, 100_000),
 }
+# Seconds from 0 on: the most, and what 0 means.
+SECONDS = {"smoke_run_s": (3_600.0, "for none"), "min_run_s": (86_400.0, "for jobs that any round may stop")}
 PLAIN = ("paused", "smoke_run_s", *VOLUME)
 # Introspections are a list of names; their options are given by name.
-FIELDS = (*CHOSEN, *(f"{name}_options" for name in CHOSEN), "introspection", "introspection_options", *PLAIN)
-LONGEST_SMOKE_RUN_S = 3_600.0
+FIELDS = (
+    *CHOSEN,
+    *(f"{name}_options" for name in CHOSEN),
+    "introspection",
+    "introspection_options",
+    "min_run_s",
+    *PLAIN,
+)
 
 
 def cluster_row() -> Cluster:
@@ -149,23 +157,24 @@ def settings_checked(before: Mapping[str, Any], changes: Mapping[str, Any]) -> d
         after["introspection_options"] = {name: kept[name] for name in kept if name in after["introspection"]}
     if not isinstance(after["paused"], bool):
         errors.append(FieldError(pointer="/paused", code="type", detail="paused must be true or false."))
-    smoke_run_s = after["smoke_run_s"]
-    is_number = isinstance(smoke_run_s, int | float) and not isinstance(smoke_run_s, bool)
-    if not (is_number and 0 <= smoke_run_s <= LONGEST_SMOKE_RUN_S):
-        detail = f"smoke_run_s must be a number of seconds from 0, for none, to {LONGEST_SMOKE_RUN_S:.0f}."
-        errors.append(FieldError(pointer="/smoke_run_s", code="range", detail=detail))
+    for name, (longest_s, zero) in SECONDS.items():
+        value = after[name]
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not (is_number and 0 <= value <= longest_s):
+            detail = f"{name} must be a number of seconds from 0, {zero}, to {longest_s:.0f}."
+            errors.append(FieldError(pointer=f"/{name}", code="range", detail=detail))
     for name, (least, most) in VOLUME.items():
         value = after[name]
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             detail = f"{name} must be a whole number from {least:,} to {most:,}."
             errors.append(FieldError(pointer=f"/{name}", code="range", detail=detail))
-    errors += _choice_errors(after)
+    errors += _choice_errors(after, errors)
     if errors:
         raise SpecInvalid(errors)
     return after
 
 
-def _choice_errors(after: Mapping[str, Any]) -> list[FieldError]:
+def _choice_errors(after: Mapping[str, Any], others: Sequence[FieldError]) -> list[FieldError]:
     """Return the errors of the chosen names and options."""
     errors = [
         FieldError(pointer=f"/{name}", code="type", detail=f"{name} must be {what}.")
@@ -184,7 +193,7 @@ def _choice_errors(after: Mapping[str, Any]) -> list[FieldError]:
     if not (isinstance(options, Mapping) and all(isinstance(chosen, Mapping) for chosen in options.values())):
         detail = "introspection_options must be a mapping of names to mappings of options to values."
         errors.append(FieldError(pointer="/introspection_options", code="type", detail=detail))
-    if errors:
+    if errors or any(error.pointer == "/min_run_s" for error in others):
         return errors
     try:
         config_with(after)

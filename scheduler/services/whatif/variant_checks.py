@@ -8,7 +8,7 @@ from typing import Any
 
 from scheduler.choices import build_config
 from scheduler.core.model.errors import FieldError, SpecInvalid
-from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.cluster.settings import SECONDS, cluster_row
 from scheduler.services.inputs import Problems
 from scheduler.services.whatif.fields import Json, checked_number, refuse_unknown
 from scheduler.services.whatif.start_checks import MOST_SERVERS
@@ -63,7 +63,7 @@ def _arm(problems: Problems, variant: Mapping[str, Any], *, at: str, kind: str) 
 
     A missing choice is the one in force if the scenario starts from the cluster, else a default.
     """
-    arm: Json = {"policy": "las", "locality": "consolidate", "mechanism": "tune", "introspection": []}
+    arm: Json = {"policy": "las", "locality": "consolidate", "mechanism": "tune", "introspection": [], "min_run_s": 0.0}
     if kind in OF_CLUSTER:
         arm = settings_in_force()
     given = {name: variant[name] for name in ARM_FIELDS if name in variant}
@@ -75,6 +75,8 @@ def _arm(problems: Problems, variant: Mapping[str, Any], *, at: str, kind: str) 
     tries = arm["introspection"]
     if not (isinstance(tries, list) and all(isinstance(name, str) for name in tries)):
         wrong.append("introspection")
+    longest_s, _ = SECONDS["min_run_s"]
+    arm["min_run_s"] = checked_number(problems, f"{at}/min_run_s", arm["min_run_s"], 0, longest_s, label="min_run_s")
     for name in wrong:
         problems.add(f"{at}/{name}", "type", f"{name} has the wrong type.")
     if not wrong:

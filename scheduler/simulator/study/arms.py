@@ -26,6 +26,7 @@ class Arm:
         introspection: Names in theirs, in the order in which they act.
         policy_options, locality_options, mechanism_options: What differs from the defaults.
         introspection_options: The same, by name of the introspection.
+        min_run_s: As in SchedulerConfig.
     """
 
     policy: str
@@ -36,6 +37,7 @@ class Arm:
     locality_options: Options = field(default_factory=dict)
     mechanism_options: Options = field(default_factory=dict)
     introspection_options: Mapping[str, Options] = field(default_factory=dict)
+    min_run_s: float = 0.0
 
     @property
     def name(self) -> str:
@@ -59,6 +61,7 @@ class Arm:
                 mechanism_options=_with_lists(known["mechanisms"], self.mechanism, self.mechanism_options),
                 introspection=self.introspection,
                 introspection_options=self.introspection_options,
+                min_run_s=self.min_run_s,
             )
         except SpecInvalid as error:
             raise BadInput(f"{self.name}: {' '.join(entry.detail for entry in error.errors)}") from None
@@ -127,6 +130,7 @@ def _parse(text: str, base: Arm, mechanisms: set[str]) -> Arm:
         introspection_options={
             name: options for name, options in base.introspection_options.items() if name in introspection
         },
+        min_run_s=base.min_run_s,
     )
 
 

@@ -14,7 +14,7 @@ from scheduler.simulator.study.arms import Arm, short_names
 
 ARM_FIELDS = (
     *("policy", "policy_options", "locality", "locality_options", "mechanism", "mechanism_options"),
-    *("introspection", "introspection_options"),
+    *("introspection", "introspection_options", "min_run_s"),
 )
 
 

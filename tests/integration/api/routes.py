@@ -122,7 +122,7 @@ def call_of(world: World, route: Route, role: str) -> Call:
         "post-api-templates": {"queue": "vision", "name": "quick", "spec": {"resources": {"gpus": 1}}},
         "post-api-queues": {"name": "org/new", "parent": "org", "quota_gpus": 1},
         "patch-api-queue": {"quota_gpus": 5, "reason": "more work"},
-        "post-api-queue-forecast": {"quota_gpus": 5},
+        "post-api-queue-forecast": {"quota_gpus": 3},
         "post-api-quota-requests": {"queue": "vision", "quota_gpus": 6, "reason": "deadline"},
         "post-api-quota-request-change": {"quota_gpus": 7},
         "post-api-quota-request-grant": {},

@@ -10,7 +10,7 @@ from frontend.pages.admin.earlier import CALLED, earlier_settings
 from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.models import Cluster, Event
 from scheduler.notify import use_bell
-from scheduler.services.cluster.settings import FIELDS, cluster_row, settings_change, settings_restore
+from scheduler.services.cluster.settings import FIELDS, cluster_row, config_of, settings_change, settings_restore
 from tests.support.live.ports import MemoryBell
 from tests.support.rows.factories import AT, user_make
 
@@ -125,6 +125,17 @@ def test_smoke_runs_are_a_setting(admin: User) -> None:
     for wrong in (-1, 3_601, "long", True, float("nan"), None):
         with pytest.raises(SpecInvalid, match="smoke_run_s"):
             change(admin, 2, smoke_run_s=wrong)
+
+
+def test_least_run_is_a_setting(admin: User) -> None:
+    """It reaches the rounds, and is refused beside turns that are shorter."""
+    assert change(admin, min_run_s=90).min_run_s == 90.0
+    assert config_of(cluster_row()).min_run_s == 90.0
+    for wrong in (-1, 86_401, "long", True, float("nan"), None):
+        with pytest.raises(SpecInvalid, match="min_run_s must be a number of seconds from 0"):
+            change(admin, 2, min_run_s=wrong)
+    with pytest.raises(SpecInvalid, match="ends before min_run_s, 90 s"):
+        change(admin, 2, introspection=["slicing"])
 
 
 def test_earlier_settings_name_what_differs_as_the_page_does(admin: User) -> None:

@@ -140,6 +140,7 @@ class Stack:
         self.environment = {
             "ROUND_S": "2",
             "DEMO_JOBS": "0",
+            "DEMO_MIN_RUN_S": "0",  # tests of preemption need not wait
             # Short, but not so short that on a busy machine an agent that starts again looks lost.
             "LEASE_TTL_S": "20",
             "LOST_GRACE_S": "8",

@@ -11,7 +11,7 @@ from scheduler.core.model.plan import PreemptRule, WaitReason
 from scheduler.live.attempts.close import attempt_close
 from scheduler.live.attempts.retry import AttemptEnd
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
-from scheduler.models import Cluster, Job, Lease
+from scheduler.models import Cluster, Job, Lease, Queue
 from tests.support.live.world import World
 
 
@@ -162,3 +162,27 @@ def test_job_begins_after_the_one_whose_gpus_it_gets(world: World, monkeypatch: 
     assert after.created_at >= before.ended_at
     leases = Lease.objects.order_by("opened_at").values_list("opened_at", "closed_at")
     assert all(closed_at and opened_at >= closed_at for (_, closed_at), (opened_at, _) in pairwise(leases))
+
+
+def test_order_stops_no_job_that_has_just_begun(world: World) -> None:
+    """It runs for the least run first; what a quota lent is taken back all the same."""
+    Cluster.objects.update(policy="las", min_run_s=600.0)
+    world.server("alpha", slots=1)
+    first = world.submit(name="first")
+    world.until_state(first, JobState.RUNNING)
+    world.pass_time(60)
+    second = world.submit(name="second")
+    world.pass_time(60)
+    assert (world.state(first), world.state(second)) == (JobState.RUNNING, JobState.QUEUED)
+
+    world.clock.advance(4_000)
+    world.round("beat")
+    world.until_state(second, JobState.RUNNING)
+    assert world.attempts(first)[0].preempt_rule == PreemptRule.POLICY_ORDER
+
+    Cluster.objects.update(min_run_s=86_400.0)
+    world.queue("speech", quota_gpus=1)
+    Queue.objects.filter(name="vision").update(quota_gpus=0)
+    owner = world.submit("speech", name="owner")
+    world.until_state(owner, JobState.RUNNING)
+    assert world.attempts(second)[0].preempt_rule == PreemptRule.QUOTA_RECLAIM
