@@ -18,6 +18,7 @@ class CostLine(TypedDict):
         forecast: At the end of the month; says so where it is too early, or where the month is over.
         percent: Of the budget that is spent, at most 100; None without a budget.
         is_over: Whether the budget is, or is going to be, exceeded.
+        has_spent: Whether it is exceeded already.
     """
 
     queue: str
@@ -29,6 +30,7 @@ class CostLine(TypedDict):
     forecast: str
     percent: float | None
     is_over: bool
+    has_spent: bool
 
 
 def money(amount: float, currency: str) -> str:
@@ -62,6 +64,7 @@ def cost_line(row: QueueCostRow, report: CostReport) -> CostLine:
         "forecast": _forecast(row, report),
         "percent": None if frac is None else min(100.0, 100 * frac),
         "is_over": is_over(row),
+        "has_spent": budget is not None and row["spent"] > budget,
     }
 
 

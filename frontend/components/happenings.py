@@ -37,7 +37,7 @@ CAUSES: dict[str, str] = {
 }
 RULES: dict[str, str] = {
     PreemptRule.POLICY_ORDER: "a job before it needs the place",
-    PreemptRule.QUOTA_RECLAIM: "a job within its quota takes back what it had borrowed",
+    PreemptRule.QUOTA_RECLAIM: "no quota was left for it, and a job within its quota needs the place",
     PreemptRule.OVER_SHARE: "its queue is beyond its fair share of what is lent",
     PreemptRule.SERVER_GONE: "its server leaves the pool",
     PreemptRule.NO_SHARE: "the policy gives its GPUs to other jobs",

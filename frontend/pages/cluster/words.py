@@ -165,7 +165,7 @@ def _drained(server: ServerDetailRow, *, is_last: bool) -> str:
     moving = counted(len(jobs), "job") + (" and jobs of other queues" if others else "")
     is_one = len(jobs) == 1 and not others
     verb = ("leaves" if is_one else "leave") if is_last else "moves" if is_one else "move"
-    after = "waits" if is_last else "resumes where there is room"
+    after = "waits" if is_last else "resumes where there is room or where jobs after it in the order make room"
     return (
         f"{moving} {verb}, {device.counted(len(held))}. Each is asked to save and {after}; "
         "one that told of no checkpoint counts all its work as lost."

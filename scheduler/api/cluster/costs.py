@@ -45,7 +45,7 @@ class BudgetBody(Body):
         min_value=0, max_value=MOST_BUDGET, allow_null=True, help_text="A month; null: no budget."
     )
     month = serializers.CharField(
-        max_length=7, required=False, help_text="From this month (UTC) on, such as 2026-11; the present one without."
+        max_length=40, required=False, help_text="From this month (UTC) on, such as 2026-11; the present one without."
     )
     reason = ReasonField()
 
@@ -73,7 +73,7 @@ class Costs(ApiView):
     """What GPU-hours cost."""
 
     rules = {"GET": READ}
-    query = {"GET": (text("month", "Such as 2026-11 (UTC); the present one without.", most=7),)}
+    query = {"GET": (text("month", "Such as 2026-11 (UTC); the present one without.", most=40),)}
 
     @extend_schema(operation_id="costs", summary="Read the costs of a month", responses={200: CostDocument})
     def get(self, request: Request) -> Response:

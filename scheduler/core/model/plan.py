@@ -27,7 +27,7 @@ class WaitReason(StrEnum):
     """Why a job does not run. A closed list; every member has a sentence in
     ``scheduler/core/operations/reasons.py``."""
 
-    NEW = "new"  # no round has looked at it yet
+    NEW = "new"  # no round has decided about it since it was submitted or stopped
     QUEUE_QUOTA = "queue_quota"  # its queue (or a parent) holds its quota and may not borrow now
     QUEUE_MAX = "queue_max"  # its queue holds the most it may ever hold
     USER_LIMIT = "user_limit"  # jobs of its owner that run or are ahead of it use up what one user may hold there

@@ -42,7 +42,7 @@ def _given_back(reason: WaitReason, evidence: Evidence, limit: str) -> str:
 
 
 def _new(evidence: Evidence) -> str:
-    return "No round has looked at it yet."
+    return "The next round decides about it."
 
 
 def _queue_quota(evidence: Evidence) -> str:

@@ -114,7 +114,7 @@ def _stale(evidence: Evidence) -> tuple[str, str]:
 
 
 _CHECKS: dict[WaitReason, Callable[[Evidence], tuple[str, str]]] = {
-    WaitReason.NEW: lambda _: ("Rounds", "none has looked at it yet"),
+    WaitReason.NEW: lambda _: ("Rounds", "the next one decides"),
     WaitReason.QUEUE_QUOTA: _quota,
     WaitReason.QUEUE_MAX: _queue_max,
     WaitReason.USER_LIMIT: _user_limit,

@@ -215,7 +215,7 @@ def test_overview_shows_own_jobs_with_progress_and_reason(world: World) -> None:
 
     assert "canary-running" in text
     assert "40 % 2.50 steps/s" in text
-    assert "No round has looked at it yet." in text
+    assert "The next round decides about it." in text
 
 
 def test_round_page_gives_each_decision_its_reason(world: World) -> None:

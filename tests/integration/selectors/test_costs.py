@@ -165,7 +165,7 @@ def test_members_read_the_costs_of_their_own_queue_alone(client: Client) -> None
     client.force_login(member_make(queue))
 
     found = client.get("/api/v1/costs").json()
-    wrong = [client.get(f"/api/v1/costs?month={month}") for month in ("2026-13", "3000-01", "9999-12")]
+    wrong = [client.get(f"/api/v1/costs?month={month}") for month in ("2026-13", "3000-01", "9999-12", "november")]
     refused = client.put(
         f"/api/v1/queues/{other.name}/budget",
         json.dumps({"amount": 1, "reason": "grant"}),
@@ -173,5 +173,5 @@ def test_members_read_the_costs_of_their_own_queue_alone(client: Client) -> None
     )
 
     assert ([row["queue"] for row in found["rows"]], found["currency"]) == (["vision"], "EUR")
-    assert [(one.status_code, one.json()["errors"][0]["pointer"]) for one in wrong] == [(400, "?month")] * 3
+    assert [(one.status_code, one.json()["errors"][0]["pointer"]) for one in wrong] == [(400, "?month")] * len(wrong)
     assert refused.status_code == 403

@@ -143,7 +143,7 @@ def test_row_has_what_pages_and_frames_read(vision: Queue, lead: User) -> None:
 
     assert row.keys() >= ROW_KEYS
     assert (row["queue"], row["owner"], row["state"], row["step"]) == ("vision", "lead", "queued", 7)
-    assert row["wait_sentence"] == "No round has looked at it yet."
+    assert row["wait_sentence"] == "The next round decides about it."
     assert row["state_changed_at"] == "2026-03-07T14:32:00Z"
 
 

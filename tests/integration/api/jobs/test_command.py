@@ -70,7 +70,7 @@ def test_one_bad_field_is_told_once(shop: World, capsys: pytest.CaptureFixture[s
 
     assert filtered.startswith("state must be a comma-separated list")
     assert len(filtered.splitlines()) == 1
-    said = "  /resources/gpus: CPU slots must be between 1 and 4096. You asked for 0."
+    said = "  /resources/gpus: CPU slots must be between 1 and 4096. You asked for 0. This cluster has 4 CPU slots."
     assert capsys.readouterr().err.splitlines() == ["One field is wrong.", said]
 
 
@@ -109,7 +109,7 @@ def test_job_verbs(shop: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert "vision" in capsys.readouterr().out
     assert main(["explain", number]) == 0
     said = capsys.readouterr().out
-    assert "No round has looked at it yet." in said
+    assert "The next round decides about it." in said
     assert "CPU slots in the cluster: " in said
     assert main(["logs", number]) == 0
     assert "has not started" in capsys.readouterr().err
