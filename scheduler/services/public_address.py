@@ -44,6 +44,16 @@ def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
+def written_addresses(host: str) -> list[str]:
+    """Return the addresses that a host names by itself, without asking for its name; empty for all other names."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return ["127.0.0.1"]
+    try:
+        return [str(ipaddress.ip_address(host))]
+    except ValueError:
+        return []
+
+
 def check_address(url: str, *, allowed: Sequence[Network], resolve: Resolve = resolve) -> CheckedAddress:
     """Return the checked address of ``url``.
 

@@ -24,6 +24,7 @@ from scheduler.api.jobs.files.views import told
 from scheduler.api.jobs.reason_documents import ChangeBody, DryRunDocument
 from scheduler.api.jobs.spec_form import spec_of_form
 from scheduler.core.model.lifecycle import PREPARING, JobState
+from scheduler.core.model.plan import WaitReason
 from scheduler.core.spec.command_hints import command_warnings
 from scheduler.core.spec.launch import launch_words
 from scheduler.core.spec.limits import PRIORITY
@@ -77,12 +78,13 @@ def _checks(spec: JobSpec, preview: JobPreview) -> list[CheckRow]:
         most = spec.array.most_at_work
         at_once = f", {most} of them at work at once" if most else ""
         array.append({"name": "array", "ok": True, "text": f"{counted(spec.num_jobs, 'job')}{at_once}."})
+    is_paused = preview["reason"] == WaitReason.POLICY_PAUSED
     return [
         {"name": "spec", "ok": True, "text": "Every field is known and within its range."},
         {"name": "launch", "ok": True, "text": f"Its command starts {launch_words(spec.starts_per, spec.resources)}."},
         *array,
         {"name": "queue", "ok": True, "text": f"You may submit to {spec.queue}."},
-        {"name": "cluster", "ok": bool(preview["feasible"]), "text": preview["sentence"]},
+        {"name": "cluster", "ok": bool(preview["feasible"]) and not is_paused, "text": preview["sentence"]},
     ]
 
 

@@ -22,6 +22,7 @@ from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.events import event_record
 from scheduler.services.inputs import Problems
 from scheduler.services.permission import require_admin
+from scheduler.services.public_address import AddressRefused, check_address, written_addresses
 
 NAME_CHARS = 80
 URL_CHARS = 500
@@ -155,7 +156,7 @@ def _require_right(actor: Actor, queue: Queue | None) -> User:
 
 
 def _checked_url(problems: Problems, text: str) -> str:
-    """Return the address; where it leads is checked at each use, because names change their addresses."""
+    """Return the address; where a name leads is checked at each use, because names change their addresses."""
     url = problems.text("url", text, least=1, most=URL_CHARS)
     try:
         parts = urlsplit(url)
@@ -168,6 +169,11 @@ def _checked_url(problems: Problems, text: str) -> str:
         problems.add("url", "invalid", "url must not hold a user name or password: it is shown to leads.")
     elif parts.scheme != "https" and not (parts.scheme == "http" and settings.WEBHOOK_NETWORKS):
         problems.add("url", "scheme", "url must begin with https://.")
+    elif ips := written_addresses(parts.hostname or ""):
+        try:
+            check_address(url, allowed=settings.WEBHOOK_NETWORKS, resolve=lambda *_: ips)
+        except AddressRefused as error:
+            problems.add("url", "address", f"{error} Such networks are allowed by WEBHOOK_NETWORKS.")
     return url
 
 

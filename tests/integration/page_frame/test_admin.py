@@ -319,6 +319,16 @@ def test_wrong_webhook_is_refused_in_the_page(ada: Client) -> None:
     assert 'value="chat"' in answer.content.decode()
 
 
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "10.0.0.8", "[::1]"])
+def test_webhook_to_an_address_that_can_never_be_used_is_refused_at_once(ada: Client, host: str) -> None:
+    """Not with the first message that is lost."""
+    answer = ada.post("/webhooks", {"name": "chat", "url": f"https://{host}/x", "queue": "", "notices": ["job.failed"]})
+
+    assert answer.status_code == 422
+    assert "which is no public address" in answer.content.decode()
+    assert not Webhook.objects.exists()
+
+
 def test_password_change_ends_other_sessions_and_tokens() -> None:
     """The present session goes on; a weak password is refused beside its field."""
     mia = user_make("mia")

@@ -17,7 +17,7 @@ from clusterweb.client import rows
 from clusterweb.client.rest import Rest
 from scheduler.api.jobs.logs import LogRow
 from scheduler.core.model.plan import WaitReason
-from scheduler.models import Job, Server, WrittenLoss
+from scheduler.models import Cluster, Job, Server, WrittenLoss
 from scheduler.models.server import ServerState
 from scheduler.selectors.cluster import environments
 from scheduler.selectors.files import rows as file_rows
@@ -47,6 +47,9 @@ def test_dry_run_stores_nothing(shop: World, capsys: pytest.CaptureFixture[str])
 
     assert main(["submit", "job.yaml", "--dry-run"]) == 0
     assert "ok  " in capsys.readouterr().out
+    Cluster.objects.update(paused=True)
+    assert main(["submit", "job.yaml", "--dry-run"]) == 0
+    assert "NO  An admin paused the scheduler." in capsys.readouterr().out
     assert Job.objects.count() == before
 
 
