@@ -8,6 +8,7 @@ import pytest
 
 from frontend.pages.jobs.charts import scalars
 from scheduler.core.model.lifecycle import JobState
+from scheduler.models import Job
 from scheduler.selectors.jobs import log_links
 from tests.integration.pages_jobs.conftest import Page, World, job_in, log_write, newest_attempt
 from tests.support.rows.files import file_write
@@ -82,6 +83,15 @@ def test_job_without_a_loss_says_how_one_is_told(world: World, state: JobState, 
 
     assert says in page.text
     assert "or writes a column loss into metrics.csv" in page.text
+
+
+def test_job_that_ended_after_one_loss_says_which(world: World) -> None:
+    """The head of the page has it, so the chart does not say that there was none."""
+    job = job_in(world, JobState.FAILED)
+    Job.objects.filter(pk=job.pk).update(loss=2.4, step=83)
+    page = world.browser("viewer").open(f"/jobs/J-{job.number}/metrics")
+
+    assert "It ended at 2.40, before there were two values to draw." in page.text
 
 
 def test_job_without_such_files_has_none(world: World) -> None:

@@ -34,7 +34,16 @@ def test_thinning_keeps_the_newest_and_stays_small(count: int) -> None:
 
 def test_smoothing_of_a_constant_is_the_constant() -> None:
     """An average neither lags nor starts cold."""
-    assert smoothed([2.0] * 50) == pytest.approx([2.0] * 50)
+    assert smoothed(range(50), [2.0] * 50) == pytest.approx([2.0] * 50)
+
+
+def test_smoothing_follows_points_that_are_far_apart() -> None:
+    """Few values after many close ones: the line ends near them, not at the average of what was long ago."""
+    steps = [*range(100), *range(1_000, 11_000, 1_000)]
+    losses = [2.0] * 100 + [0.5] * 10
+
+    assert smoothed(steps, losses)[-1] == pytest.approx(0.5, abs=1e-6)
+    assert smoothed(steps, losses)[50] == pytest.approx(2.0, abs=1e-3)
 
 
 def test_a_falling_loss_is_called_falling_with_its_change() -> None:

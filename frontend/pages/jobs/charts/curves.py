@@ -4,6 +4,7 @@ from datetime import datetime
 
 from frontend.components.charts import Chart
 from frontend.components.devices import GPUS
+from frontend.components.formats import significant
 from frontend.pages.jobs.charts.figures import ChartScene, frac_chart, loss_chart, memory_chart, rate_chart
 from frontend.pages.jobs.charts.progress import granted_bytes
 from frontend.pages.jobs.charts.shaping import points_of
@@ -30,11 +31,10 @@ def loss_of(subject: Subject) -> Chart:
         steps, losses = points_of(written)
         return loss_chart(steps, losses, scene_of(subject), source=written.source)
     new = [pair for index, pair in enumerate(pairs) if index == 0 or pair[0] != pairs[index - 1][0]]
-    empty = _empty(
-        subject,
-        f"It appears once the job {HOW}.",
-        f"It reported none and wrote none. The next one shows its loss if it {HOW}.",
-    )
+    none = f"It reported none and wrote none. The next one shows its loss if it {HOW}."
+    if (last := subject.detail["loss"]) is not None:
+        none = f"It ended at {significant(last)}, before there were two values to draw."
+    empty = _empty(subject, f"It appears once the job {HOW}.", none)
     return loss_chart([step for step, _ in new], [loss for _, loss in new], scene_of(subject), empty=empty)
 
 

@@ -8,7 +8,15 @@ from statistics import median
 
 from frontend.components.charts import Chart, Json, LegendEntry, layout, level_axis, line, note, time_axis, token, wall
 from frontend.components.formats import clock, data_size, number, percent, significant
-from frontend.pages.jobs.charts.shaping import broken, smoothed, smoothing_weight, steps_words, thin, with_holes
+from frontend.pages.jobs.charts.shaping import (
+    broken,
+    smoothed,
+    smoothing_weight,
+    steps_words,
+    stride_of,
+    thin,
+    with_holes,
+)
 
 HEIGHT = 206  # pixels
 TABLE_ROWS = 60
@@ -51,11 +59,11 @@ def loss_chart(
         return Chart(id="loss", title="Loss", sub="Loss by step", figure=None, empty=empty)
     points = thin(len(losses))
     x, raw = [steps[i] for i in points], [losses[i] for i in points]
-    smooth = smoothed(raw)
+    smooth = smoothed(x, raw)
     log = min(raw) > 0 and max(raw) / min(raw) > 3
     shapes, notes = _step_marks(scene, most=max(*x, 1))
     height = math.log10(smooth[-1]) if log else smooth[-1]
-    notes.append(note(significant(smooth[-1]), x[-1], height, xanchor="right", yanchor="bottom", yshift=6))
+    notes.append(note(significant(raw[-1]), x[-1], height, xanchor="right", yanchor="bottom", yshift=6))
     x_gaps, raw_gaps = broken(x, raw)
     _, smooth_gaps = broken(x, smooth)
     figure: Json = {
@@ -69,7 +77,7 @@ def loss_chart(
             y=_log_axis(min(raw), max(raw)) if log else level_axis(raw),
             shapes=shapes,
             annotations=notes,
-            meta={"weight": smoothing_weight(len(raw))},  # a script goes on with it
+            meta={"weight": smoothing_weight(len(raw)), "stride": stride_of(x)},  # a script goes on with them
         ),
     }
     return Chart(

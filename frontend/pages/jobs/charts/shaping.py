@@ -35,20 +35,30 @@ def smoothing_weight(count: int) -> float:
     return min(0.6, max(0.15, 12 / max(1, count)))
 
 
-def smoothed(values: Sequence[float]) -> list[float]:
+def stride_of(steps: Sequence[float]) -> float:
+    """Return the usual distance of two points, steps; 1 where there is none."""
+    gaps = [after - before for before, after in pairwise(steps) if after > before]
+    return median(gaps) if gaps else 1.0
+
+
+def smoothed(steps: Sequence[float], values: Sequence[float]) -> list[float]:
     """Return a moving average without lag: averaged forward, then backward.
 
-    The last value is that of the forward average alone, so that a script can go on from it.
+    A value after a long gap replaces more of the average than one of many close together. The last value is that of the
+    forward average alone, so that a script can go on from it.
     """
-    weight = smoothing_weight(len(values))
-    return _averaged(_averaged(values, weight)[::-1], weight)[::-1]
+    stride, weight = stride_of(steps), smoothing_weight(len(values))
+    gaps = [1.0, *(max(1.0, (after - before) / stride) for before, after in pairwise(steps))]
+    weights = [1 - (1 - weight) ** gap for gap in gaps]
+    backward = [weight, *weights[:0:-1]]  # the gap of a point is then to the one after it
+    return _averaged(_averaged(values, weights)[::-1], backward)[::-1]
 
 
-def _averaged(values: Sequence[float], weight: float) -> list[float]:
+def _averaged(values: Sequence[float], weights: Sequence[float]) -> list[float]:
     """Return the exponential moving average, without the pull of a cold start."""
     total = share = 0.0
     result = []
-    for value in values:
+    for value, weight in zip(values, weights, strict=True):
         total = (1 - weight) * total + weight * value
         share = (1 - weight) * share + weight
         result.append(total / share)

@@ -71,14 +71,15 @@
     if (row.loss === null || row.step === null || row.step === last) return false;
     if (row.step < last) for (const trace of [raw, smooth]) { trace.x.push(null); trace.y.push(null); }
     const before = smooth.y.findLast((value) => value !== null);
-    const now = before + layout.meta.weight * (row.loss - before);
+    const gap = Math.max(1, (row.step - last) / layout.meta.stride);
+    const now = before + (1 - (1 - layout.meta.weight) ** gap) * (row.loss - before);
     raw.x.push(row.step); raw.y.push(row.loss);
     smooth.x.push(row.step); smooth.y.push(now);
     layout.xaxis.range[1] = Math.max(layout.xaxis.range[1], row.step * 1.005);
     const note = layout.annotations.at(-1);
     note.x = row.step;
     note.y = layout.yaxis.type === "log" ? Math.log10(now) : now;
-    note.text = Shell.significant(now);
+    note.text = Shell.significant(row.loss);
     return true;
   });
 
