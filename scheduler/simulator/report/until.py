@@ -27,7 +27,7 @@ class Lives:
     num_gpus: IntArray
 
 
-def figures_of_lives(lives: Lives, *, cluster_gpus: int) -> dict[str, float]:
+def figures_of_lives(lives: Lives, *, cluster_gpus: float) -> dict[str, float]:
     """Return the figures by their names in a ``Summary``; a job that still runs counts with its life so far."""
     spent_s = lives.end_s - lives.begin_s
     makespan_s = float(lives.end_s.max() - lives.begin_s.min())

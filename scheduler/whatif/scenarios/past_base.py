@@ -21,7 +21,9 @@ from scheduler.core.spec.reading import FieldReader
 from scheduler.core.spec.units import counted
 from scheduler.live.rounds.snapshot import snapshot_read
 from scheduler.models import Attempt, Cluster, Job, Round
+from scheduler.models.event import SampleScope
 from scheduler.selectors.rows import FidelityRow, Json
+from scheduler.selectors.samples import series_mean
 from scheduler.services.cluster.settings import cluster_row
 from scheduler.simulator.errors import BadInput
 from scheduler.simulator.report.until import Lives, figures_of_lives
@@ -29,6 +31,9 @@ from scheduler.simulator.study.starting_points import run_times_of
 from scheduler.whatif.scenarios.live_base import ended_rows, queues_json, servers_json
 
 MOST_JOBS = 200_000
+SAMPLES_READ = 500
+# Of another size than now is a cluster that differs by more than this part.
+OTHER_SIZE_FRAC = 0.05
 _LEAST_S = 1.0
 _COLUMNS = (
     *("pk", "name", "queue_id", "owner_id", "num_gpus", "priority", "submitted_at", "ended_at", "executed_s"),
@@ -108,7 +113,12 @@ def past_base(*, since: datetime, until: datetime, at: datetime) -> PastWindow:
     queues = queues_json(tables.queues)
     source = {"kind": "jobs", "text": text, "queues": queues["names"], "ended": ended_rows(tables.queues)}
     unknown = _tells_nothing({**source, **_jobs_json(lived)})
+    num_gpus = int(tables.servers.num_gpus.sum())
+    gpus_then = _gpus_then(since, until) or num_gpus
     warnings = ["The servers are those of now; which ones there were then is not kept"]
+    if abs(gpus_then - num_gpus) > OTHER_SIZE_FRAC * num_gpus:
+        had = f"On average {gpus_then:,.0f} GPUs took jobs then"
+        warnings = [f"{had}, and {num_gpus:,} do now. The replay has those of now, so its waits are of another cluster"]
     if unknown:
         lived = [one for row, one in enumerate(lived) if row not in unknown]
         why = "Too few jobs have ended to guess for how long, so they are left out"
@@ -132,7 +142,7 @@ def past_base(*, since: datetime, until: datetime, at: datetime) -> PastWindow:
             "source": {**source, **_jobs_json(lived)},
         },
         text=text,
-        happened=_figures(lived, num_gpus=int(tables.servers.num_gpus.sum())),
+        happened=_figures(lived, num_gpus=gpus_then),
         held=_held(since, until),
         warnings=warnings,
     )
@@ -251,7 +261,18 @@ def _jobs_json(lived: Sequence[_PastJob]) -> Json:
     return {"jobs": jobs, "open": open_jobs}
 
 
-def _figures(lived: Sequence[_PastJob], *, num_gpus: int) -> dict[str, float]:
+def _gpus_then(since: datetime, until: datetime) -> float:
+    """Return how many GPUs took jobs in a time, on average; 0 where nothing is kept of it."""
+    names = ("num_gpus", "drained_gpus", "broken_gpus")
+    series = series_mean(
+        scope=SampleScope.CLUSTER, scope_id="1", names=names, since=since, until=until, points=SAMPLES_READ
+    )
+    rows = zip(*(series[name] for name in names), strict=True)
+    took = [every - (drained or 0) - (broken or 0) for every, drained, broken in rows if every is not None]
+    return sum(took) / len(took) if took else 0.0
+
+
+def _figures(lived: Sequence[_PastJob], *, num_gpus: float) -> dict[str, float]:
     """Return what happened until now, with the keys of the summary of a replay."""
     lives = Lives(
         begin_s=np.array([one.begin_s for one in lived]),
@@ -269,6 +290,7 @@ def _held(since: datetime, until: datetime) -> Json:
     names = ("policy", "locality", "mechanism")
     most = rounds.order_by().values(*names).annotate(n=Count("pk")).order_by("-n").first()
     held: Json = {name: most[name] if most else getattr(cluster, name) for name in names}
+    held["min_run_s"] = cluster.min_run_s  # rounds do not keep it
     for name in names:
         # A round keeps only the options of its policy; the other options are the present ones.
         held[f"{name}_options"] = getattr(cluster, f"{name}_options") if held[name] == getattr(cluster, name) else {}

@@ -14,7 +14,7 @@ from scheduler.models.scenario import AS_IT_WAS, ScenarioState
 from scheduler.selectors.whatif import scenario_metrics, scenario_progress
 from scheduler.services.whatif.files import trace_file_create
 from scheduler.whatif.scenarios.bases import unpacked
-from tests.support.rows.factories import AT, job_make, member_make, queue_make, round_make, server_make
+from tests.support.rows.factories import AT, job_make, member_make, queue_make, round_make, sample_make, server_make
 from tests.support.rows.scenarios import SMALL, TRACE, trace_file_make
 from tests.support.rows.whatif_world import Worlds, ask, finished
 
@@ -146,6 +146,26 @@ def test_past_window_is_replayed_and_compared_with_what_happened(worlds: Worlds,
     assert rows["avg_jct_s"]["error_frac"] == pytest.approx(0.0, abs=1e-6)
     assert rows["makespan_s"]["error_frac"] == pytest.approx(0.0, abs=1e-6)
     assert ScenarioRun.objects.filter(variant=AS_IT_WAS).count() == 1
+
+
+def test_history_is_measured_by_the_gpus_of_then(worlds: Worlds, admin: User) -> None:
+    """Not by those of now, which may be fewer than were held; the page says that the replay is of another cluster."""
+    server, queue = server_make("gpu-01", gpus=2), queue_make("vision", quota_gpus=2)
+    for _ in range(3):
+        job_make(
+            queue, state=JobState.COMPLETED, server=server, num_gpus=2, at=AT, ended_at=AT + timedelta(seconds=300),
+            executed_s=300.0,
+        )  # fmt: skip
+    for minutes in range(5):
+        sample_make("cluster", "1", AT + timedelta(minutes=minutes), num_gpus=10, drained_gpus=1, broken_gpus=1)
+    start = {"kind": "past", "since": AT.isoformat(), "until": (AT + timedelta(hours=1)).isoformat()}
+
+    scenario = finished(worlds, ask(admin, start=start))
+
+    rows = {row["key"]: row for row in scenario.about["fidelity"]}
+    assert scenario.state == ScenarioState.COMPLETED, scenario.error
+    assert rows["avg_gpu_occupancy"]["happened"] == pytest.approx(6 / 8)
+    assert scenario.about["warnings"][0].startswith("On average 8 GPUs took jobs then, and 2 do now.")
 
 
 def test_history_counts_what_ran_on_when_the_window_began(worlds: Worlds, admin: User) -> None:
