@@ -31,7 +31,7 @@ def test_template_needs_no_whole_spec_but_a_right_one(world: World) -> None:
     nameless = browser.send("/jobs/new", {**part, "template_name": ""})
     browser.send("/jobs/new", {**part, "template_name": "small"})
 
-    assert "memory must be a number with a unit" in wrong.text
+    assert "must be a number with a unit" in wrong.text
     assert "needs at least 1 characters" in nameless.text
     assert [template.name for template in SpecTemplate.objects.all()] == ["small"]
 

@@ -170,6 +170,7 @@ def test_a_text_that_holds_one_job_is_sent_as_that_job(shop: World) -> None:
     Path("one.json").write_text(json.dumps([{**spec, "name": "m-list"}]))
     Path("one.yaml").write_text(document("m-closed") + "---\n")
     Path("folder").mkdir()
+    Path("folder/train.py").write_text("print('hello')\n")
     Path("folder/job.yaml").write_text("%YAML 1.2\n" + document("m-folder") + "---\n")
 
     assert [main(["submit", name]) for name in ("one.json", "one.yaml", "folder")] == [0, 0, 0]
