@@ -180,8 +180,6 @@ def _contradictions(config: SchedulerConfig) -> list[FieldError]:
         if isinstance(one, Slicing) and not config.preempt:
             details.append(f"{one.name} stops jobs to let others have their turn, and preempt forbids to stop jobs.")
         if isinstance(one, Slicing) and config.min_run_s > one.quantum_s:
-            details.append(
-                f"A turn of {one.quantum_s:g} s ends before min_run_s, {config.min_run_s:g} s, lets a job stop."
-            )
+            details.append(f"A turn of {one.quantum_s:g} s is shorter than min_run_s, {config.min_run_s:g} s.")
         found += [FieldError(pointer=f"/introspection/{index}", code="contradiction", detail=text) for text in details]
     return found

@@ -120,7 +120,8 @@ def _require_script(given: Namespace, folder: Path) -> None:
     if not script:
         return
     paths, ignored = folder_paths(folder)
-    if script in paths:
+    beside = {Path(name).name for name in given.file}
+    if script in beside or any(path == script or path.startswith(f"{script}/") for path in paths):
         return
     where = shlex.quote(given.spec)
     by = next((name for name in ignored if script == name or (name.endswith("/") and script.startswith(name))), "")

@@ -10,8 +10,11 @@ from collections.abc import Sequence
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish"})
 _LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed"})
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
-_TAKES_ONE = {"python": frozenset({"-W", "-X", "--check-hash-based-pycs"}), "shell": frozenset({"-o", "-O", "+o"})}
-_ENDS = {"python": frozenset({"-c", "-m"}), "shell": frozenset({"-c", "-s"})}
+_NO_SCRIPT = frozenset({"-m", "--module", "--no-python", "--no_python"})  # of launchers
+# Letters of short options, alone or in a group as in ``-euo``: after which no script follows, and which take a word.
+_ENDS = {"python": "cm", "shell": "cs"}
+_TAKES_ONE = {"python": "WX", "shell": "oO"}
+_LONG_TAKES_ONE = frozenset({"--check-hash-based-pycs", "--rcfile", "--init-file"})
 
 
 def script_of(command: Sequence[str]) -> str:
@@ -22,7 +25,7 @@ def script_of(command: Sequence[str]) -> str:
     if command[0].startswith("./"):
         found = command[0]
     elif program in _LAUNCHERS:
-        found = "" if "-m" in words else next((word for word in words if word.endswith(".py")), "")
+        found = "" if _NO_SCRIPT & set(words) else next((word for word in words if word.endswith(".py")), "")
     elif _PYTHON.fullmatch(program):
         found = _first_argument(words, "python")
     elif program in _SHELLS:
@@ -38,10 +41,12 @@ def _first_argument(words: Sequence[str], kind: str) -> str:
     for word in words:
         if skips:
             skips = False
-        elif word in _ENDS[kind]:
-            return ""
-        elif word in _TAKES_ONE[kind]:
-            skips = True
         elif not word.startswith(("-", "+")):
             return word
+        elif word.startswith("--"):
+            skips = word in _LONG_TAKES_ONE
+        elif at := next((at for at, letter in enumerate(word) if letter in _ENDS[kind] + _TAKES_ONE[kind]), 0):
+            if word[at] in _ENDS[kind]:
+                return ""
+            skips = kind == "shell" or at == len(word) - 1  # of python the rest of the word may be the value
     return ""

@@ -15,7 +15,7 @@ from scheduler.services.cluster.settings import VOLUME, cluster_row, settings_ch
 from scheduler.services.inputs import REASON_CHARS, Problems
 
 ZERO_SECONDS = {
-    "min_run_s": "0: any round may. Since it started or resumed; quotas take back what they lent all the same.",
+    "min_run_s": "Counted from its start or resume. 0: any round may stop it. Quotas still take back what they lent.",
     "smoke_run_s": "0: it does not.",
 }
 

@@ -32,7 +32,7 @@ VOLUME_LABELS = (
 )
 SIZES = frozenset(name for name in VOLUME if name.endswith("_bytes"))
 SECONDS_LABELS = (
-    ("min_run_s", "Seconds that a job runs before the order may stop it"),
+    ("min_run_s", "Least run in seconds"),
     ("smoke_run_s", "Seconds that a job of several devices runs on one first"),
 )
 _NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")

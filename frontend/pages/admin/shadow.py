@@ -14,7 +14,7 @@ from frontend.components.errors import page
 from frontend.components.formats import clock, counted, duration, number, percent, signed
 from frontend.components.times import as_time
 from frontend.components.viewer import now_utc, viewer_zone
-from frontend.pages.admin.plain_fields import reason_field, reason_said, told
+from frontend.pages.admin.plain_fields import reason_field, reason_said, seconds_field, told
 from frontend.pages.admin.settings_form import changes_from, labelled, sections
 from frontend.pages.admin.views import require_admin, sent_version
 from scheduler.core.model.errors import Conflict, FieldError, SpecInvalid
@@ -130,6 +130,7 @@ def _show(
         "rounds": _round_rows(rounds),
         "sections": sections(begin, device_word(device_kinds(request.user)), post=post, errors=errors),
         "errors": told(errors, post),
+        "least_run": seconds_field("min_run_s", begin, post, errors),
         "why": reason_field(post, errors),
         "conflict": conflict,
     }

@@ -128,7 +128,7 @@ def apply(request: HttpRequest, scenario: str) -> HttpResponseBase:
         return redirect("what-if-scenario", scenario=found.pk)
     sent = request.POST if request.method == "POST" else request.GET
     index = sent.get("variant", "")
-    if not (index.isdigit() and len(index) < 3 and int(index) < len(found.variants)):
+    if not (index.isdecimal() and len(index) < 3 and int(index) < len(found.variants)):
         raise NotFound("variant")
     try:
         if request.method == "POST":
@@ -164,7 +164,7 @@ def _question(request: HttpRequest, found: Scenario, index: int, *, wrong: str =
 
 def _change(request: HttpRequest, found: Scenario, index: int) -> HttpResponseBase:
     version = request.POST.get("version", "")
-    if not version.isdigit():
+    if not (version.isdecimal() and len(version) < 19):
         raise NotFound("variant")
     if doubts(found.about.get("fidelity")) and request.POST.get("anyway", "").strip().lower() != ANYWAY:
         messages.error(request, f"This answer is not reliable. To apply it all the same, write: {ANYWAY}.")

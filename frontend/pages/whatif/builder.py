@@ -55,6 +55,7 @@ class VariantView:
     number: int
     prefix: str
     sections: list[VariantSection]
+    least_run: str
     servers: str
     load: str
     quotas: str
@@ -121,6 +122,8 @@ def _variant(post: Mapping[str, str], prefix: str) -> Json:
     variant["introspection"] = [choice["name"] for choice in tries]
     options = {choice["name"]: options_sent(choice, post, f"{prefix}.introspection") for choice in tries}
     variant["introspection_options"] = {name: sent for name, sent in options.items() if sent}
+    if f"{prefix}.min_run_s" in post:
+        variant["min_run_s"] = _number(post[f"{prefix}.min_run_s"].strip() or "0")
     variant["servers"] = _whole(post.get(f"{prefix}.servers", "") or "0")
     variant["load"] = _number(post.get(f"{prefix}.load", "") or "1")
     variant["quotas"] = _quotas(post.get(f"{prefix}.quotas", ""))
@@ -211,6 +214,9 @@ def _variant_view(index: int, variant: Json, errors: Sequence[FieldError]) -> Va
         number=index + 1,
         prefix=prefix,
         sections=sections,
+        least_run=f"{variant['min_run_s']:g}"
+        if _is_number(variant.get("min_run_s", ""))
+        else str(variant.get("min_run_s", "0")),
         servers=str(variant.get("servers", 0)),
         load=f"{variant['load']:g}" if _is_number(variant.get("load", "")) else str(variant.get("load", "1")),
         quotas=", ".join(f"{name}={gpus}" for name, gpus in quotas.items()),

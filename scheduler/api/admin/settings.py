@@ -50,7 +50,7 @@ class SettingsDocument(serializers.Serializer[Any]):  # documentation only
     )
     introspection_options = serializers.DictField(child=serializers.DictField(), help_text="Options by name.")
     min_run_s = serializers.FloatField(
-        help_text="The order of the policy does not stop a job that has run less long since it started or resumed."
+        help_text="The order of the policy does not stop a job that has run for less time since it started or resumed."
     )
     paused = serializers.BooleanField(help_text="Whether nothing new starts.")
     smoke_run_s = serializers.FloatField(help_text="Jobs of several GPUs run so long on one first; 0: they do not.")

@@ -14,10 +14,14 @@ from scheduler.core.spec.reading import nearest
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish"})
 _LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed"})
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
-_TAKES_ONE = {"python": frozenset({"-W", "-X", "--check-hash-based-pycs"}), "shell": frozenset({"-o", "-O", "+o"})}
-_ENDS = {"python": frozenset({"-c", "-m"}), "shell": frozenset({"-c", "-s"})}
+_NO_SCRIPT = frozenset({"-m", "--module", "--no-python", "--no_python"})  # of launchers
+# Letters of short options, alone or in a group as in ``-euo``: after which no script follows, and which take a word.
+_ENDS = {"python": "cm", "shell": "cs"}
+_TAKES_ONE = {"python": "WX", "shell": "oO"}
+_LONG_TAKES_ONE = frozenset({"--check-hash-based-pycs", "--rcfile", "--init-file"})
 # Words, or their begin, that a shell would act on.
 _OPERATOR = re.compile(r"&&|\|\|?|;|&|\d?>>?(?:&\d)?|&>>?|<<?<?|\d?>>?\S.*|&>\S.*")
+_READS_LINE = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 _ENDS_LINE = re.compile(r"[^;\\]+;")
 _VARIABLE = re.compile(r"\$(?:\{?[A-Za-z_]\w*\}?|\(.*)")
 SCRIPTS_SHOWN = 4
@@ -31,7 +35,7 @@ def script_of(command: Sequence[str]) -> str:
     if command[0].startswith("./"):
         found = command[0]
     elif program in _LAUNCHERS:
-        found = "" if "-m" in words else next((word for word in words if word.endswith(".py")), "")
+        found = "" if _NO_SCRIPT & set(words) else next((word for word in words if word.endswith(".py")), "")
     elif _PYTHON.fullmatch(program):
         found = _first_argument(words, "python")
     elif program in SHELLS:
@@ -48,19 +52,21 @@ def _first_argument(words: Sequence[str], kind: str) -> str:
     for word in words:
         if skips:
             skips = False
-        elif word in _ENDS[kind]:
-            return ""
-        elif word in _TAKES_ONE[kind]:
-            skips = True
         elif not word.startswith(("-", "+")):
             return word
+        elif word.startswith("--"):
+            skips = word in _LONG_TAKES_ONE
+        elif at := next((at for at, letter in enumerate(word) if letter in _ENDS[kind] + _TAKES_ONE[kind]), 0):
+            if word[at] in _ENDS[kind]:
+                return ""
+            skips = kind == "shell" or at == len(word) - 1  # of python the rest of the word may be the value
     return ""
 
 
 def missing_script(command: Sequence[str], paths: Collection[str]) -> str:
     """Return the sentence about a script that is not among the files of the job; empty where it is, or is not known."""
     script = script_of(command)
-    if not script or script in paths:
+    if not script or script in paths or any(path.startswith(f"{script}/") for path in paths):
         return ""
     name = posixpath.basename(script)
     elsewhere = sorted(path for path in paths if posixpath.basename(path) == name)
@@ -96,7 +102,9 @@ def in_shell(command: Sequence[str]) -> list[str]:
 
 def _signs(command: Sequence[str]) -> list[str]:
     """Return the words that a shell would act on, each once; of a shell's own line none."""
-    if not command or (command[0].rpartition("/")[2] in SHELLS and "-c" in command) or command[0] == "find":
+    if not command or command[0] == "find":
+        return []
+    if command[0].rpartition("/")[2] in SHELLS and any(_READS_LINE.fullmatch(word) for word in command):
         return []
     signs = (word for word in command if _OPERATOR.fullmatch(word) or _ENDS_LINE.fullmatch(word) or _has_variable(word))
     return list(dict.fromkeys(signs))

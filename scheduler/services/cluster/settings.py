@@ -25,8 +25,8 @@ VOLUME = {
     "code_most_bytes": (1_024, 2**40),
     "code_most_files": (1, 100_000),
 }
-# Seconds from 0 on: the most, and what 0 means.
-SECONDS = {"smoke_run_s": (3_600.0, "for none"), "min_run_s": (86_400.0, "for jobs that any round may stop")}
+# Numbers of seconds from 0 on, and the most.
+SECONDS = {"smoke_run_s": 3_600.0, "min_run_s": 86_400.0}
 PLAIN = ("paused", "smoke_run_s", *VOLUME)
 # Introspections are a list of names; their options are given by name.
 FIELDS = (
@@ -157,11 +157,11 @@ def settings_checked(before: Mapping[str, Any], changes: Mapping[str, Any]) -> d
         after["introspection_options"] = {name: kept[name] for name in kept if name in after["introspection"]}
     if not isinstance(after["paused"], bool):
         errors.append(FieldError(pointer="/paused", code="type", detail="paused must be true or false."))
-    for name, (longest_s, zero) in SECONDS.items():
+    for name, longest_s in SECONDS.items():
         value = after[name]
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not (is_number and 0 <= value <= longest_s):
-            detail = f"{name} must be a number of seconds from 0, {zero}, to {longest_s:.0f}."
+            detail = f"{name} must be a number of seconds from 0, for none, to {longest_s:.0f}."
             errors.append(FieldError(pointer=f"/{name}", code="range", detail=detail))
     for name, (least, most) in VOLUME.items():
         value = after[name]

@@ -63,7 +63,8 @@ def _arm(problems: Problems, variant: Mapping[str, Any], *, at: str, kind: str) 
 
     A missing choice is the one in force if the scenario starts from the cluster, else a default.
     """
-    arm: Json = {"policy": "las", "locality": "consolidate", "mechanism": "tune", "introspection": [], "min_run_s": 0.0}
+    arm: Json = {"policy": "las", "locality": "consolidate", "mechanism": "tune", "introspection": []}
+    arm["min_run_s"] = cluster_row().min_run_s  # else the settings of a variant that says nothing of it would change it
     if kind in OF_CLUSTER:
         arm = settings_in_force()
     given = {name: variant[name] for name in ARM_FIELDS if name in variant}
@@ -75,8 +76,9 @@ def _arm(problems: Problems, variant: Mapping[str, Any], *, at: str, kind: str) 
     tries = arm["introspection"]
     if not (isinstance(tries, list) and all(isinstance(name, str) for name in tries)):
         wrong.append("introspection")
-    longest_s, _ = SECONDS["min_run_s"]
-    arm["min_run_s"] = checked_number(problems, f"{at}/min_run_s", arm["min_run_s"], 0, longest_s, label="min_run_s")
+    arm["min_run_s"] = checked_number(
+        problems, f"{at}/min_run_s", arm["min_run_s"], 0, SECONDS["min_run_s"], label="min_run_s"
+    )
     for name in wrong:
         problems.add(f"{at}/{name}", "type", f"{name} has the wrong type.")
     if not wrong:

@@ -52,6 +52,8 @@ def variant_names(variants: Sequence[Variant]) -> list[str]:
     names = []
     for base, variant in zip(short_names([variant.arm for variant in variants]), variants, strict=True):
         parts = [base]
+        if len({other.arm.min_run_s for other in variants}) > 1:
+            parts.append(f"least run {variant.arm.min_run_s:g} s")
         if variant.servers:
             count = abs(variant.servers)
             parts.append(f"{count} {'server' if count == 1 else 'servers'} {'more' if variant.servers > 0 else 'less'}")

@@ -43,6 +43,17 @@ def test_job_yaml_of_a_sent_folder_fills_the_form(world: World) -> None:
     assert "Kept as you wrote" not in same.text
 
 
+def test_box_that_was_unticked_stays_so(world: World) -> None:
+    """A box without a tick sends nothing; a job that must not be stopped does not become one that may."""
+    browser = world.browser("member")
+    archive = zip_of(main_py="print(1)\n", job_yaml=IN_FOLDER)
+    form = {"mode": "form", "gpus": "1", "action": "folder", "typed": "preemptible"}
+    page = browser.send("/jobs/new", {**form, "archive": archive})
+
+    assert value_of(page, "name") == "packed"
+    assert [box.get("checked") for box in page.having(name="preemptible")] == [None]
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

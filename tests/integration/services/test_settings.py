@@ -134,7 +134,7 @@ def test_least_run_is_a_setting(admin: User) -> None:
     for wrong in (-1, 86_401, "long", True, float("nan"), None):
         with pytest.raises(SpecInvalid, match="min_run_s must be a number of seconds from 0"):
             change(admin, 2, min_run_s=wrong)
-    with pytest.raises(SpecInvalid, match="ends before min_run_s, 90 s"):
+    with pytest.raises(SpecInvalid, match="is shorter than min_run_s, 90 s"):
         change(admin, 2, introspection=["slicing"])
 
 

@@ -12,7 +12,7 @@ from django.test import Client
 from scheduler import notify
 from scheduler.core.model.errors import Conflict, NotAllowed, NotFound, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Event, Job, Membership, Queue, Scenario, ScenarioRun
+from scheduler.models import Cluster, Event, Job, Membership, Queue, Scenario, ScenarioRun
 from scheduler.models.queue import Role
 from scheduler.models.scenario import ScenarioState
 from scheduler.selectors.visibility import groups_allowed, require_scenario, scenarios_visible
@@ -278,6 +278,20 @@ def test_compare_first_keeps_what_was_edited_and_saves_nothing() -> None:
     assert cluster_row().settings_version == 1
     assert client.get("/whatif/new?settings=%7B%22policy%22%3A7%7D").status_code == 200
     assert client.get("/whatif/new?settings=nonsense").status_code == 200
+
+
+def test_least_run_is_compared_and_kept_where_a_question_leaves_it_out() -> None:
+    """*Compare first* asks about it alone; a variant that says nothing of it would not change it when applied."""
+    Cluster.objects.update_or_create(pk=1, defaults={"min_run_s": 300.0})
+    client = Client()
+    client.force_login(user_make(admin=True))
+    form = {"do": "compare", "policy": "las", "locality": "consolidate", "mechanism": "tune", "min_run_s": "60"}
+
+    page = client.get(client.post("/admin", form)["Location"])
+    asked = client.post("/api/v1/whatif", json.dumps(scenario_body()), content_type="application/json").json()
+
+    assert [variant.least_run for variant in page.context["variants"]] == ["300", "60"]
+    assert {variant["min_run_s"] for variant in Scenario.objects.get(pk=asked["id"]).variants} == {300.0}
 
 
 def test_form_keeps_what_was_typed_and_says_what_is_wrong() -> None:

@@ -22,6 +22,7 @@ from scheduler.services.jobs.spec_text import spec_from_text
 
 # What a form holds before anything is written into it.
 _BARE = {"gpus": "1", "preemptible": "on"}
+BOXES = frozenset({"preemptible"})
 _NOT_OF_THE_FOLDER = frozenset({"code", "archive", "upload", *("git", "git_commit", "git_subdir", "git_key")})
 
 
@@ -45,8 +46,10 @@ class FolderSpec:
 def typed_names(posted: QueryDict, texts: dict[str, str]) -> set[str]:
     """Return the fields that were written by hand: as scripts say it, else those that are neither empty nor bare."""
     if "typed" in posted:
-        return {name for name in str(posted["typed"]).split(",") if texts.get(name, "").strip()}
-    return {name for name, text in texts.items() if text.strip() and text != _BARE.get(name)}
+        # A box that is not ticked sends no text, and was set by hand all the same.
+        typed = str(posted["typed"]).split(",")
+        return {name for name in typed if name in BOXES or texts.get(name, "").strip()}
+    return {name for name, text in texts.items() if (text.strip() or name in BOXES) and text.strip() != _BARE.get(name)}
 
 
 def spec_in_folder(

@@ -12,9 +12,9 @@
   const query = new URLSearchParams(location.search);
   query.delete("mode");
   const key = ["draft", form.dataset.reader, `${location.pathname}?${query}`].join(" ");
-  const SECRET_NAME = /(KEY|TOKEN|PAT|PASSWORD|PASSWD|PASSPHRASE|PWD|SECRET|CREDENTIALS?)$/i;
+  const SECRET_NAME = /(KEY|TOKEN|PAT|PASS|PASSWORD|PASSWD|PASSCODE|PASSPHRASE|PWD|AUTH|SECRET|CREDENTIALS?)$/i;
   const HARMLESS = /^(\{\s*secret\s*:[^{}]*\}|[+-]?[\d.,_:]*(e[+-]?\d+)?|true|false|yes|no|on|off|none|null|[~./][^@]*)$/i;
-  const LOOKS_SECRET = /PRIVATE KEY-----|\b(AKIA|ASIA)[A-Z0-9]{16}|\b(gh[pousr]_|github_pat_|hf_|glpat-|sk-|xox[a-z]-|wandb_v1_)[\w-]{16,}|:\/\/[^/\s:@]*:[^/\s@{$<]+@|(KEY|TOKEN|PASSWORD|SECRET)["']?\s*[:=]\s*["'][^"'\s]{12,}["']/i;
+  const LOOKS_SECRET = /PRIVATE KEY-----|\b(AKIA|ASIA)[A-Z0-9]{16}|\b(gh[pousr]_|github_pat_|hf_|glpat-|sk-|xox[a-z]-|wandb_v1_)[\w-]{16,}|:\/\/[^/\s:@]*:[^/\s@{$<]+@|(KEY|TOKEN|PASS(WORD|WD|CODE|PHRASE)?|PWD|AUTH|SECRET|CREDENTIALS?)["']?\s*[:= ]\s*["']?[^"'\s${]{6,}/i;
   const MOST_CHARS = 2_000_000; // of what browsers give a tab
 
   /* The environment without what may be a secret, and the names that are left out. */
@@ -31,12 +31,9 @@
     return [lines.join("\n"), left];
   };
 
-  /* A spec without its environment, which stands in a block of its own; one that has it elsewhere is not kept. */
-  const harmlessSpec = (text) => {
-    const bare = text.replace(/^env[ \t]*:.*\n?(?:(?:[ \t]+.*|[ \t]*)(?:\n|$))*/m, "");
-    if (LOOKS_SECRET.test(bare) || /\benv\b["']?\s*:/.test(bare)) return [null, ["the spec, which has an environment"]];
-    return [bare, bare === text ? [] : ["env"]];
-  };
+  /* A spec is kept whole or not at all: where its environment ends only a parser knows. */
+  const harmlessSpec = (text) =>
+    LOOKS_SECRET.test(text) || /\benv\b["']?\s*:/.test(text) ? [null, ["the spec, which has an environment"]] : [text, []];
 
   const kept = () => {
     const fields = {};
@@ -49,7 +46,9 @@
         const [text, without] = (name === "env" ? harmlessLines : harmlessSpec)(value);
         if (text !== null) fields[name] = text;
         left.push(...without);
-      } else if (/^file-\d+-(text|kept)$/.test(name) && LOOKS_SECRET.test(value)) left.push(elements[name.replace(/\w+$/, "name")]?.value || "a file");
+      } else if (LOOKS_SECRET.test(value)) {
+        left.push((/^file-\d+-(text|kept)$/.test(name) && elements[name.replace(/\w+$/, "name")]?.value) || name);
+      }
       else if (type !== "hidden" || name === "code") fields[name] = value;
     }
     return { fields, left };
@@ -84,7 +83,7 @@
 
   const restore = (draft) => {
     const changed = Object.entries(draft.fields).filter(([name, value]) => put(name, value));
-    if (!changed.length) return;
+    if (!changed.length && !draft.left.length) return;
     elements.once.value = draft.once; // sent a second time, it is stored once
     if (draft.fields.code) {
       form.querySelector("[data-folder-name]").textContent = draft.folder;
