@@ -6,6 +6,7 @@ from typing import Concatenate, ParamSpec
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseServerError
+from django.shortcuts import render
 from django.template.loader import render_to_string
 
 from scheduler.core.model.errors import NotAllowed, NotFound
@@ -14,18 +15,24 @@ P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
 
+class ForLeads(NotFound):
+    """A page for leads and admins alone; its message says so to everybody else, in place of that nothing is here."""
+
+
 def failed(request: HttpRequest) -> HttpResponse:
     """Show the page of a request that failed; the logs name it by the same id."""
     return HttpResponseServerError(render_to_string("500.html", {"request_id": getattr(request, "request_id", "")}))
 
 
 def page(view: View[P]) -> View[P]:
-    """Turn NotFound into 404 and NotAllowed into 403."""
+    """Turn NotFound into 404, with the message of ForLeads, and NotAllowed into 403."""
 
     @wraps(view)
     def shown(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         try:
             return view(request, *args, **kwargs)
+        except ForLeads as error:
+            return render(request, "404.html", {"why": str(error)}, status=404)
         except NotFound as error:
             raise Http404(str(error)) from None
         except NotAllowed as error:

@@ -6,10 +6,10 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from frontend.components.errors import page
+from frontend.components.errors import ForLeads, page
 from frontend.components.viewer import now_utc
 from frontend.pages.webhooks.forms import WHOLE_CLUSTER, WebhookForm
-from scheduler.core.model.errors import Conflict, NotAllowed, NotFound, SpecInvalid
+from scheduler.core.model.errors import Conflict, NotAllowed, SpecInvalid
 from scheduler.models import Queue, Webhook
 from scheduler.models.queue import Role
 from scheduler.selectors.accounts.notices import NOTICES
@@ -26,7 +26,7 @@ def _led(request: HttpRequest) -> tuple[list[Queue], bool]:
     access = access_of(request.user)
     led = [queue for queue in access.queues().order_by("name") if access.at_least(queue.pk, Role.LEAD)]
     if not (led or access.is_admin):
-        raise NotFound("webhooks")
+        raise ForLeads("Webhooks belong to leads of a queue and to admins. Ask a lead of your queue.")
     return led, access.is_admin
 
 

@@ -11,14 +11,14 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from frontend.components.devices import GPUS, DeviceWord, device_word
-from frontend.components.errors import page
+from frontend.components.errors import ForLeads, page
 from frontend.components.viewer import now_utc
 from frontend.pages.whatif.apply import applicable, applied
 from frontend.pages.whatif.builder import body_from, fields_of, num_variants, variant_views
 from frontend.pages.whatif.ready import ReadyScenario, live_variant, quota_scenario, ready_scenarios
 from frontend.pages.whatif.results import figures_read, shown_so_far
 from frontend.pages.whatif.words import LoadView, fidelity_view, load_view, start_words
-from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, NotFound, SpecInvalid
+from scheduler.core.model.errors import Conflict, FieldError, NotAllowed, SpecInvalid
 from scheduler.models import Scenario
 from scheduler.models.scenario import SCENARIO_OPEN, ScenarioState
 from scheduler.selectors.cluster.capacity import capacity_words, servers_drained
@@ -49,7 +49,7 @@ ON_A_PAGE = 50
 def _require_asker(request: HttpRequest) -> None:
     """Answer 404 to users who may not ask what-if questions."""
     if not may_ask_what_if(request.user):
-        raise NotFound("what-if")
+        raise ForLeads("What-if questions are asked by leads of a queue and by admins. Ask a lead of your queue.")
 
 
 @page

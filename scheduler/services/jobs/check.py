@@ -315,7 +315,7 @@ def _yours(access: Access) -> str:
 
 
 def _either(names: Iterable[str]) -> str:
-    listed = [*names]
+    listed = list(names)
     return ", ".join(listed[:NAMES_SHOWN]) + (", ..." if len(listed) > NAMES_SHOWN else "")
 
 
