@@ -31,9 +31,13 @@
     return [lines.join("\n"), left];
   };
 
-  /* A spec is kept whole or not at all: where its environment ends only a parser knows. */
-  const harmlessSpec = (text) =>
-    LOOKS_SECRET.test(text) || /\benv\b["']?\s*:/.test(text) ? [null, ["the spec, which has an environment"]] : [text, []];
+  /* A spec without its environment where that is a plain block of names and values before another key. With any other
+     kind of environment it is not kept at all: where such a one ends only a parser knows. */
+  const harmlessSpec = (text) => {
+    const bare = text.replace(/^env:[ \t]*\n(?:[ \t]+[\w.-]+:.*\n|[ \t]*\n)+(?=\w+:|$(?![^]))/m, "");
+    if (LOOKS_SECRET.test(bare) || /\benv\b["']?\s*:/.test(bare)) return [null, ["the spec, which has an environment"]];
+    return [bare, bare === text ? [] : ["env"]];
+  };
 
   const kept = () => {
     const fields = {};
