@@ -32,7 +32,7 @@ FIGURES = {
     "p99_jct_s": "p99 JCT",
     "avg_queueing_s": "Mean wait",
     "makespan_s": "Makespan",
-    "avg_gpu_occupancy": "Allocated",
+    "avg_allocated_gpus": "Allocated",
 }
 
 
@@ -142,6 +142,8 @@ def _cell(metric: Json, at: int) -> str:
 def _text(kind: str, value: float) -> str:
     if kind == "time":
         return duration(value)
+    if kind == "gpus":
+        return f"{value:.1f} GPUs"
     return f"{100 * value:.1f}%" if kind == "share" else f"{value:.4g}"
 
 

@@ -170,7 +170,7 @@ class FidelityRow(TypedDict):
     """One figure of the past window: as it happened and as the simulator replays it."""
 
     key: str
-    kind: Annotated[str, one_of(["time", "share"])]
+    kind: Annotated[str, one_of(["time", "gpus"])]
     happened: float
     replayed: float
     error_frac: Annotated[float | None, "Their difference over what happened."]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from frontend.components.formats import counted, duration, joined, percent, significant
+from frontend.components.formats import NBSP, counted, duration, joined, number, percent, significant
 from scheduler.selectors.rows import FidelityRow, Json
 from scheduler.selectors.whatif import doubts
 from scheduler.simulator.report.figures import Figures
@@ -20,7 +20,7 @@ FIGURES = {
     "p99_jct_s": "p99 JCT",
     "avg_queueing_s": "Mean wait",
     "makespan_s": "Makespan",
-    "avg_gpu_occupancy": "Allocated",
+    "avg_allocated_gpus": "Allocated",
 }
 
 
@@ -90,7 +90,7 @@ def _off_words(row: FidelityRow) -> str:
 
 
 def _text(row: FidelityRow, value: float) -> str:
-    return duration(value) if row["kind"] == "time" else percent(value, 1)
+    return duration(value) if row["kind"] == "time" else f"{number(value, 1)}{NBSP}GPUs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

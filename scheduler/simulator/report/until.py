@@ -27,8 +27,12 @@ class Lives:
     num_gpus: IntArray
 
 
-def figures_of_lives(lives: Lives, *, cluster_gpus: float) -> dict[str, float]:
-    """Return the figures by their names in a ``Summary``; a job that still runs counts with its life so far."""
+def figures_of_lives(lives: Lives) -> dict[str, float]:
+    """Return the figures by their names in a ``Summary``, and the GPUs that were allocated on average.
+
+    A job that still runs counts with its life so far. GPUs, not the share of them: a history and its replay may be of
+    clusters of different sizes.
+    """
     spent_s = lives.end_s - lives.begin_s
     makespan_s = float(lives.end_s.max() - lives.begin_s.min())
     held_gpu_s = math.fsum((lives.num_gpus * lives.run_s).tolist())
@@ -37,7 +41,7 @@ def figures_of_lives(lives: Lives, *, cluster_gpus: float) -> dict[str, float]:
         "p99_jct_s": percentile(np.sort(spent_s).tolist(), 0.99),
         "avg_queueing_s": math.fsum(np.maximum(0.0, spent_s - lives.run_s).tolist()) / len(spent_s),
         "makespan_s": makespan_s,
-        "avg_gpu_occupancy": held_gpu_s / (cluster_gpus * makespan_s) if makespan_s else 0.0,
+        "avg_allocated_gpus": held_gpu_s / makespan_s if makespan_s else 0.0,
     }
 
 
@@ -51,5 +55,4 @@ def figures_until(outcome: Outcome, until_s: float) -> dict[str, float]:
     job = stays.job[first]
     held_s = np.maximum(0.0, np.minimum(stays.end_s[first], until_s) - stays.begin_s[first])
     run_s = np.bincount(job, weights=held_s, minlength=len(records)).astype(np.float64)
-    lives = Lives(begin_s=records.arrival_s, end_s=end_s, run_s=run_s, num_gpus=records.num_gpus)
-    return figures_of_lives(lives, cluster_gpus=outcome.num_gpus)
+    return figures_of_lives(Lives(begin_s=records.arrival_s, end_s=end_s, run_s=run_s, num_gpus=records.num_gpus))

@@ -142,7 +142,7 @@ def past_base(*, since: datetime, until: datetime, at: datetime) -> PastWindow:
             "source": {**source, **_jobs_json(lived)},
         },
         text=text,
-        happened=_figures(lived, num_gpus=gpus_then),
+        happened=_figures(lived),
         held=_held(since, until),
         warnings=warnings,
     )
@@ -272,15 +272,15 @@ def _gpus_then(since: datetime, until: datetime) -> float:
     return sum(took) / len(took) if took else 0.0
 
 
-def _figures(lived: Sequence[_PastJob], *, num_gpus: float) -> dict[str, float]:
-    """Return what happened until now, with the keys of the summary of a replay."""
+def _figures(lived: Sequence[_PastJob]) -> dict[str, float]:
+    """Return what happened until now."""
     lives = Lives(
         begin_s=np.array([one.begin_s for one in lived]),
         end_s=np.array([one.end_s for one in lived]),
         run_s=np.array([one.run_s for one in lived]),
         num_gpus=np.array([one.num_gpus for one in lived], dtype=np.int64),
     )
-    return figures_of_lives(lives, cluster_gpus=num_gpus)
+    return figures_of_lives(lives)
 
 
 def _held(since: datetime, until: datetime) -> Json:
@@ -305,12 +305,12 @@ def fidelity_rows(happened: dict[str, float], replayed: dict[str, float]) -> lis
     return [
         {
             "key": key,
-            "kind": "share" if key == "avg_gpu_occupancy" else "time",
+            "kind": "gpus" if key == "avg_allocated_gpus" else "time",
             "happened": value,
             "replayed": replayed[key],
             # A relative error against nearly nothing says nothing.
             "error_frac": replayed[key] / value - 1
-            if value > (0.0 if key == "avg_gpu_occupancy" else _LEAST_S)
+            if value > (0.0 if key == "avg_allocated_gpus" else _LEAST_S)
             else None,
         }
         for key, value in happened.items()

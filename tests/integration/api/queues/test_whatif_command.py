@@ -13,7 +13,7 @@ from tests.support.pages.world import runs_answer
 
 NEAR = {"key": "makespan_s", "kind": "time", "happened": 90_000.0, "replayed": 90_060.0, "error_frac": 0.0007}
 FAR = {"key": "avg_jct_s", "kind": "time", "happened": 40_540.0, "replayed": 49_140.0, "error_frac": 0.2121}
-FULL = {"key": "avg_gpu_occupancy", "kind": "share", "happened": 0.5, "replayed": 0.8, "error_frac": 0.6}
+FULL = {"key": "avg_allocated_gpus", "kind": "gpus", "happened": 5.0, "replayed": 8.0, "error_frac": 0.6}
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ FULL = {"key": "avg_gpu_occupancy", "kind": "share", "happened": 0.5, "replayed"
     [
         ([NEAR], ""),
         ([FAR, NEAR], "mean JCT was really 11 h 16 min, replayed 13 h 39 min."),
-        ([FAR, FULL], "mean JCT was really 11 h 16 min, replayed 13 h 39 min; allocated was really 50"),
+        ([FAR, FULL], "mean JCT was really 11 h 16 min, replayed 13 h 39 min; allocated was really 5.0"),
     ],
 )
 def test_an_answer_that_is_not_reliable_says_so_first(
