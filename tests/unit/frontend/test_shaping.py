@@ -107,13 +107,13 @@ def test_a_step_back_to_a_checkpoint_breaks_the_line() -> None:
 
 def test_a_preemption_is_a_band_over_the_steps_it_cost() -> None:
     """From the step it resumed at to the step it had reached."""
-    gap = Gap(start=AT, end=AT, last_step=50, resume_step=40, words="Preempted 4 min")
+    gap = Gap(start=AT, end=AT, last_step=50, resume_step=40, words="Preempted, back after 4 min")
     chart = loss_chart(list(range(100)), [2.0] * 100, scene(gap), empty="")
 
     assert chart.figure is not None
     (band,) = chart.figure["layout"]["shapes"]
     assert (band["x0"], band["x1"]) == (40, 50)
-    assert chart.figure["layout"]["annotations"][0]["text"] == "Preempted 4 min"
+    assert chart.figure["layout"]["annotations"][0]["text"] == "Preempted, back after 4 min"
 
 
 @pytest.mark.parametrize("losses", [[], [1.0]])
@@ -189,3 +189,16 @@ def test_a_line_breaks_where_samples_are_missing_for_long() -> None:
     _, drawn = with_holes([*old, *new, *late], values, UTC)
 
     assert [index for index, value in enumerate(drawn) if value is None] == [len(old) + len(new)]
+
+
+def test_samples_that_come_when_something_happens_make_no_holes() -> None:
+    """Some are seconds apart, most half an hour: no break, but where the job had no GPUs."""
+    at = [AT]
+    for seconds in [2, 500, 1800, 2, 330, 1800, 1000, 1800, 40, 1800, 1800, 2, 1800, 900, 1800]:
+        at.append(at[-1] + timedelta(seconds=seconds))
+    stop = Gap(start=at[7] + timedelta(seconds=5), end=at[8], last_step=None, resume_step=None, words="")
+
+    for gaps, breaks in (((), []), ((stop,), [8])):
+        chart = frac_chart("cpu", "CPU use", at, [0.5] * len(at), scene(*gaps))
+        assert chart.figure is not None
+        assert [index for index, value in enumerate(chart.figure["data"][0]["y"]) if value is None] == breaks

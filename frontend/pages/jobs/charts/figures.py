@@ -252,7 +252,10 @@ def _time_chart(
     scale: float = 1.0,
 ) -> Chart:
     """Return one line over time; a stretch without samples is a gap, not a slope."""
-    xs, ys = with_holes([at[i] for i in thin(len(at))], [values[i] for i in thin(len(at))], scene.zone)
+    kept = thin(len(at))
+    xs, ys = with_holes(
+        [at[i] for i in kept], [values[i] for i in kept], scene.zone, stops=[gap.start for gap in scene.gaps]
+    )
     since, until = at[0], max(at[-1], at[0])
     marks = [_band(wall(gap.start, scene.zone), wall(gap.end, scene.zone), opacity=0.2) for gap in scene.gaps]
     figure: Json = {

@@ -1,6 +1,7 @@
 """Shaping of measured values for a chart: thinning, smoothing, breaks. Pure functions."""
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from itertools import pairwise
@@ -86,17 +87,18 @@ def broken(x: Sequence[float], y: Sequence[float]) -> tuple[list[float | None], 
 
 
 def with_holes(
-    at: Sequence[datetime], values: Sequence[float | None], zone: tzinfo
+    at: Sequence[datetime], values: Sequence[float | None], zone: tzinfo, stops: Sequence[datetime] = ()
 ) -> tuple[list[str], list[float | None]]:
-    """Return the line as Plotly takes it, with a break where samples are missing for long.
+    """Return the line as Plotly takes it, with a break after each of ``stops`` and where samples are missing for long.
 
     Long is beside what is usual before or after: samples are further apart the older they are.
     """
     steps = [(b - a).total_seconds() for a, b in pairwise(at)]
+    after_stops = {bisect_right(at, stop) for stop in stops}
     xs: list[str] = []
     ys: list[float | None] = []
     for index, (moment, value) in enumerate(zip(at, values, strict=True)):
-        if index and steps[index - 1] > max(5.0, 4 * _usual_s(steps, index - 1)):
+        if index and (index in after_stops or steps[index - 1] > max(5.0, 4 * _usual_s(steps, index - 1))):
             xs.append(wall(at[index - 1], zone))
             ys.append(None)
         xs.append(wall(moment, zone))
@@ -105,6 +107,9 @@ def with_holes(
 
 
 def _usual_s(steps: Sequence[float], index: int) -> float:
-    """Return how far apart samples are around a step, seconds: the longer of before it and after it."""
+    """Return how far apart samples are around a step, seconds: the longer of before it and after it.
+
+    The upper quartile of each: some come close together because something happened, which makes no hole of the others.
+    """
     around = (steps[max(0, index - NEIGHBOURS) : index], steps[index + 1 : index + 1 + NEIGHBOURS])
-    return max((median(part) for part in around if part), default=steps[index])
+    return max((sorted(part)[3 * len(part) // 4] for part in around if part), default=steps[index])

@@ -180,7 +180,7 @@ def _title(subject: Subject) -> str:
     if preemptions:
         gone_s = sum((gap.end - gap.start).total_seconds() for gap in gaps_of(subject))
         times = f"{number(len(preemptions))} preemptions" if len(preemptions) > 1 else "One preemption"
-        return f"{times}, {duration(gone_s)}" if gone_s >= 1 else times
+        return f"{times}, {duration(gone_s)} without {subject.device.many}" if gone_s >= 1 else times
     waited_s = sum(entry["duration_s"] for entry in subject.timeline if entry["kind"] == "wait")
     if not attempts and subject.state is JobState.SUSPENDED:
         return "Suspended before its first attempt"
@@ -204,7 +204,7 @@ def gaps_of(subject: Subject) -> tuple[Gap, ...]:
         if start is None or end is None:
             continue
         took = duration(max(0.0, (end - start).total_seconds()))
-        words = f"{CAUSES.get(before['end_cause'], 'Stopped')} {took}"
+        words = f"{CAUSES.get(before['end_cause'], 'Stopped')}{f', back after {took}' if after else f' {took} ago'}"
         resume_step = after["resume_step"] if after else None
         gaps.append(Gap(start=start, end=end, last_step=before["last_step"], resume_step=resume_step, words=words))
     return tuple(gaps)
