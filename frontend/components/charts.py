@@ -13,7 +13,8 @@ from frontend.components.formats import THIN, number
 from scheduler.selectors.rows import Json as Json  # a piece of a Plotly figure; pages with figures import it from here
 
 EMPTY_HEIGHT = 56
-STEPS_S = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 10800, 21600, 86400, 604800)  # between ticks of a time axis
+DAY_S = 86_400
+STEPS_S = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 10800, 21600, DAY_S, 7 * DAY_S)  # between ticks of a time axis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,16 +173,16 @@ def layout(*, height: int = 196, left: int = 36, x: Json | None = None, y: Json 
 
 
 def time_axis(since: datetime, until: datetime, zone: tzinfo) -> Json:
-    """Return an x axis of wall-clock times over a range; the day is named only where one begins."""
+    """Return an x axis of wall-clock times over a range; where its ticks are days apart it names the days."""
     span_s = (until - since).total_seconds()
     step_s = next((step for step in STEPS_S if span_s / step <= 9), STEPS_S[-1])
-    tick_format = "%a %-d" if span_s > 2.5 * 86400 else "%H:%M" if span_s > 900 else "%H:%M:%S"
+    tick_format = "%a %-d" if step_s >= DAY_S else "%H:%M" if span_s > 900 else "%H:%M:%S"
     return {
         "type": "date",
         "range": [wall(since, zone), wall(until, zone)],
         "tickformat": tick_format,
         "dtick": step_s * 1000,
-        "hoverformat": "%a %H:%M" if span_s > 86400 else "%H:%M:%S",
+        "hoverformat": "%a %H:%M" if span_s > DAY_S else "%H:%M:%S",
     }
 
 

@@ -1,8 +1,11 @@
 """Ticks of counts and of durations: even, few, and enough of them to read a value."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
-from frontend.components.charts import even_axis
+from frontend.components.charts import even_axis, time_axis
+from frontend.pages.jobs.charts.figures import ChartScene, frac_chart
 from frontend.pages.overview.completion import completion
 from scheduler.selectors.cluster.rows import CompletionTimes
 
@@ -25,6 +28,20 @@ def test_ticks_of_counts_are_even(most: int, ticks: list[int]) -> None:
 
     assert axis["tickvals"] == ticks
     assert axis["range"] == [0, ticks[-1]]
+
+
+@pytest.mark.parametrize("hours", [1, 12, 24, 50, 54, 55, 59, 61, 72, 100, 168, 700])
+def test_no_day_is_named_twice(hours: int) -> None:
+    """Where days are named, ticks are whole days apart, in half a page too, where Plotly chooses others."""
+    begin = datetime(2026, 3, 7, 14, 0, tzinfo=UTC)
+    at = [begin, begin + timedelta(hours=hours)]
+    half = frac_chart("cpu", "CPU use", at, [0.5, 0.5], ChartScene(zone=UTC, now=at[1], gaps=()))
+    assert half.figure is not None
+
+    for axis in (time_axis(*at, UTC), half.figure["layout"]["xaxis"]):
+        days_apart = axis.get("dtick", 0) / 86_400_000
+        assert (axis["tickformat"] == "%a %-d") == (days_apart >= 1)
+        assert days_apart < 1 or days_apart.is_integer()
 
 
 @pytest.mark.parametrize(

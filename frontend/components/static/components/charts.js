@@ -5,6 +5,7 @@
 const Charts = (() => {
   const drawn = new Set();
   const NARROW_PX = 420;
+  const DAY_MS = 86_400_000;
   const token = (name) => {
     const value = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
     const inner = /^var\((--[a-z0-9-]+)\)$/.exec(value);
@@ -30,8 +31,8 @@ const Charts = (() => {
     if (!element || !figure) return;
     const { data, layout } = resolved(figure);
     if (!drawn.has(element)) element.replaceChildren();
-    // On a small screen times stand side by side only if they are few.
-    if (layout.xaxis?.type === "date" && element.clientWidth < NARROW_PX) {
+    // On a small screen times stand side by side only if they are few. Days are few, and halves of them have one name.
+    if (layout.xaxis?.type === "date" && element.clientWidth < NARROW_PX && !(layout.xaxis.dtick >= DAY_MS)) {
       delete layout.xaxis.dtick;
       Object.assign(layout.xaxis, { nticks: 5, tickangle: 0 });
     }

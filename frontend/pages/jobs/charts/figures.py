@@ -6,7 +6,19 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from statistics import median
 
-from frontend.components.charts import Chart, Json, LegendEntry, layout, level_axis, line, note, time_axis, token, wall
+from frontend.components.charts import (
+    DAY_S,
+    Chart,
+    Json,
+    LegendEntry,
+    layout,
+    level_axis,
+    line,
+    note,
+    time_axis,
+    token,
+    wall,
+)
 from frontend.components.formats import clock, data_size, number, percent, significant
 from frontend.pages.jobs.charts.shaping import (
     broken,
@@ -120,7 +132,8 @@ def _loss_finding(x: Sequence[float], raw: Sequence[float], smooth: Sequence[flo
 def _wall_axis(since: datetime, until: datetime, zone: tzinfo) -> Json:
     """Return a time axis with as many values as stand side by side in half a page, also while a script extends it."""
     axis = time_axis(since, until, zone)
-    del axis["dtick"]
+    if axis["dtick"] < DAY_S * 1000:  # Plotly may choose others; of days it would choose halves, named twice
+        del axis["dtick"]
     return {**axis, "nticks": 4 if axis["tickformat"].endswith("%S") else 7, "tickangle": 0}
 
 
@@ -167,7 +180,9 @@ def _band(begin: object, end: object, *, opacity: float) -> Json:
 def _band_note(words: str, begin: float, end: float, most: float) -> Json:
     """Return the label of a band, on the side of it that has room."""
     at, anchor, shift = (end, "left", 4) if end < most * 0.6 else (begin, "right", -4)
-    return note(words, at, 1, color="warn", yref="paper", xanchor=anchor, yanchor="top", xshift=shift)
+    return note(
+        words, at, 1, color="warn", bgcolor=token("surface"), yref="paper", xanchor=anchor, yanchor="top", xshift=shift
+    )
 
 
 def rate_chart(at: Sequence[datetime], rates: Sequence[float | None], scene: ChartScene, *, empty: str) -> Chart:
