@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class _Begun:
     config: SchedulerConfig
     trigger: str
     at: datetime
-    mono_s: float
+    begun_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,8 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
     Returns:
         The round; None when scheduling is paused or another scheduler was faster.
     """
-    at, mono_s = ports.clock.now(), ports.clock.mono_s()
+    # By the machine's own clock: how long a round computes is real also where the time of jobs is simulated.
+    at, begun_s = ports.clock.now(), perf_counter()
     tell = wants_apply(at=at)
     dependencies_apply(at=at)
     cluster = cluster_row()
@@ -91,7 +93,7 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
     else:
         config = config_of(cluster)  # later changes of the settings count from the next round on
         live = forming_kept(_promoted(snapshot_read(cluster, at=at), config), config)
-        begun = _Begun(cluster=cluster, live=live, config=config, trigger=trigger, at=at, mono_s=mono_s)
+        begun = _Begun(cluster=cluster, live=live, config=config, trigger=trigger, at=at, begun_s=begun_s)
         try:
             round_, line, applied = _decide(begun, ports)
             tell |= applied.tell
@@ -197,7 +199,7 @@ def _write(begun: _Begun, plan: Plan, ports: Ports, ready: _Ready) -> tuple[Roun
     # At the end: submits take the numbers of their jobs from the same row of the database.
     round_claim(begun.live, at=ports.clock.now())
     _remember_when(begun, plan)
-    round_ = _round_row(begun, plan, applied, ready, number=number, duration_s=ports.clock.mono_s() - begun.mono_s)
+    round_ = _round_row(begun, plan, applied, ready, number=number, duration_s=perf_counter() - begun.begun_s)
     if "same_as" not in round_.decisions:
         round_.decisions = {**round_.decisions, "keys": ready.keys}
     if tried:
@@ -261,7 +263,7 @@ def _refused(begun: _Begun, error: PlanInvariantError, ports: Ports) -> Round:
             num_gpus_granted=0,
             plan_hash="",
             error=str(error)[:300],
-            **_row_start(begun, snapshot_hash=digest, duration_s=ports.clock.mono_s() - begun.mono_s),
+            **_row_start(begun, snapshot_hash=digest, duration_s=perf_counter() - begun.begun_s),
         )
         round_.save(force_insert=True)
         Event.objects.create(
