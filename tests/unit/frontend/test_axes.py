@@ -34,11 +34,11 @@ def test_ticks_of_counts_are_even(most: int, ticks: list[int]) -> None:
 def test_no_day_is_named_twice(hours: int) -> None:
     """Where days are named, ticks are whole days apart, in half a page too, where Plotly chooses others."""
     begin = datetime(2026, 3, 7, 14, 0, tzinfo=UTC)
-    at = [begin, begin + timedelta(hours=hours)]
-    half = frac_chart("cpu", "CPU use", at, [0.5, 0.5], ChartScene(zone=UTC, now=at[1], gaps=()))
+    end = begin + timedelta(hours=hours)
+    half = frac_chart("cpu", "CPU use", [begin, end], [0.5, 0.5], ChartScene(zone=UTC, now=end, gaps=()))
     assert half.figure is not None
 
-    for axis in (time_axis(*at, UTC), half.figure["layout"]["xaxis"]):
+    for axis in (time_axis(begin, end, UTC), half.figure["layout"]["xaxis"]):
         days_apart = axis.get("dtick", 0) / 86_400_000
         assert (axis["tickformat"] == "%a %-d") == (days_apart >= 1)
         assert days_apart < 1 or days_apart.is_integer()
