@@ -24,16 +24,18 @@ FIGURES = {
 }
 
 
-def start_words(start: Json, file: str = "") -> str:
-    """Return where a scenario starts, as the beginning of a line; ``file`` is the name of its trace."""
+def start_words(start: Json, about: str = "") -> str:
+    """Return where a scenario starts, as the beginning of a line; ``about`` names its trace, or what it held."""
     kind = start["kind"]
     if kind == "live":
         return "The live cluster"
+    if kind == "past" and about:
+        return f"Replay of {about}"
     if kind == "past":
         since, until = (datetime.fromisoformat(start[name]) for name in ("since", "until"))
         return f"Replay of {since:%-d %b %H:%M} to {until:%-d %b %H:%M} UTC"
     if kind == "trace":
-        return f"Trace {file}" if file else "An uploaded trace"
+        return f"Trace {about}" if about else "An uploaded trace"
     return f"Generated: {start['text'].removeprefix(PREFIX).replace('?', ', ').replace('&', ', ')}"
 
 
@@ -42,7 +44,7 @@ class FidelityView:
     """The error of the simulator on the chosen window.
 
     Attributes:
-        title: The finding.
+        title: The finding; empty where nothing could be compared.
         doubt: Why the answer is not to be trusted; empty where it is.
         rows: Name, what happened, what was replayed, error.
     """
@@ -58,13 +60,14 @@ def fidelity_view(rows: Sequence[FidelityRow] | None) -> FidelityView | None:
         return None
     errors = [abs(row["error_frac"]) for row in rows if row["error_frac"] is not None and row["key"] in TIMES]
     known = (
-        f"Replayed completion times are within {percent(max(errors), 1)} of reality{_wait_words(rows)}"
+        f"Replayed under the settings that held then, completion times are within {percent(max(errors), 1)} of what "
+        f"happened{_wait_words(rows)}"
         if errors
         else ""
     )
     off = doubts(rows)
     return FidelityView(
-        title=known or "Nothing to compare with",
+        title=known,
         doubt="; ".join(_off_words(row) for row in rows if row["key"] in off),
         rows=[
             (
@@ -81,7 +84,7 @@ def fidelity_view(rows: Sequence[FidelityRow] | None) -> FidelityView | None:
 def _wait_words(rows: Sequence[FidelityRow]) -> str:
     """Return how mean waits compare, as the end of a sentence."""
     found = [(row["happened"], row["replayed"]) for row in rows if row["key"] == "avg_queueing_s"]
-    return "".join(f", mean wait {duration(replayed)} for {duration(happened)}" for happened, replayed in found)
+    return "".join(f"; mean wait {duration(replayed)}, really {duration(happened)}" for happened, replayed in found)
 
 
 def _off_words(row: FidelityRow) -> str:

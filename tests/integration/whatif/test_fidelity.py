@@ -97,4 +97,4 @@ def test_card_of_a_past_window_tells_a_small_error(worlds: Worlds) -> None:
     assert rows["avg_queueing_s"]["happened"] > 60.0, "nobody waited, so that nothing was checked"
     for key in ("avg_jct_s", "p99_jct_s", "makespan_s", "avg_allocated_gpus"):
         assert abs(rows[key]["error_frac"]) <= MOST_ERROR_FRAC, rows
-    assert "Replayed completion times are within" in page
+    assert "<b>Reliable.</b> Replayed under the settings that held then, completion times are within" in page

@@ -159,7 +159,7 @@ def test_error_of_the_replay_is_told_once(admin: User, client: Client, tmp_path:
 
     page = read(client, f"/whatif/{scenario.pk}")
 
-    assert page.count("Replayed completion times are within") == 1
+    assert page.count("<b>Reliable.</b> Replayed under the settings that held then") == 1
     assert "How far the replay is off</h2>" in page
 
 

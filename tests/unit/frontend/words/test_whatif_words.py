@@ -34,7 +34,10 @@ def test_card_of_a_past_window_tells_the_largest_error_of_times() -> None:
     view = fidelity_view([row("avg_jct_s", 3600.0, 3510.0), row("avg_queueing_s", 98.0, 0.0)])
 
     assert view is not None
-    title = "Replayed completion times are within 2.5 % of reality, mean wait 0 s for 1 min 38 s"
+    title = (
+        "Replayed under the settings that held then, completion times are within 2.5 % of what happened; "
+        "mean wait 0 s, really 1 min 38 s"
+    )
     assert view.title.replace("\u00a0", " ") == title
     assert [cells[3].replace("\u00a0", " ") for cells in view.rows] == ["2.5 %", "100.0 %"]
 
@@ -43,6 +46,9 @@ def test_a_trace_is_named_with_what_is_known_of_it() -> None:
     """Before its jobs are read only that it was uploaded."""
     assert start_words({"kind": "trace"}) == "An uploaded trace"
     assert start_words({"kind": "trace"}, "month.csv on 12 servers") == "Trace month.csv on 12 servers"
+    past = {"kind": "past", "since": "2026-03-07T14:00:00Z", "until": "2026-03-09T14:00:00Z"}
+    assert start_words(past) == "Replay of 7 Mar 14:00 to 9 Mar 14:00 UTC"
+    assert start_words(past, "12 jobs of 7 Mar 14:00") == "Replay of 12 jobs of 7 Mar 14:00"
 
 
 @pytest.mark.parametrize(
