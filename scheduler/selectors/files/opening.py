@@ -17,7 +17,7 @@ from django.conf import settings
 
 from agents.protocol.shared_dir import JOB_DIR, JOBS_DIR
 from scheduler.core.model.errors import NotFound
-from scheduler.models import Job
+from scheduler.models import Job, Lease
 from scheduler.selectors.files.names import path_shown
 
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -26,6 +26,7 @@ FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CL
 
 NOT_STARTED = "It has no files yet: the job has not started."
 GONE = "Its files are deleted."
+SIMULATED = "It wrote no files: its server is simulated, so nothing of it was computed."
 NOT_THERE = "Its directory cannot be found. Has the shared directory moved?"
 UNREADABLE = "The web process may not read them. It has to run as the user of the agents, or as root."
 
@@ -143,8 +144,15 @@ def _opened(job: Job) -> int:
         if job.first_started_at is None:
             raise NotFound(NOT_STARTED) from None
         is_gone = above is not None and error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+        if is_gone and _was_simulated(job):
+            raise NotFound(SIMULATED) from None
         raise (NotFound if is_gone else FilesAway)(NOT_THERE) from None
     return found
+
+
+def _was_simulated(job: Job) -> bool:
+    lease = Lease.objects.filter(attempt__job=job).select_related("server").order_by("-opened_at").first()
+    return lease is not None and lease.server.is_simulated
 
 
 def _why_not(shown: str, kind: str, error: OSError) -> str:

@@ -12,15 +12,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from agents.protocol.signing import SIMULATED as SIMULATED_AGENT
 from scheduler.core.model.errors import NotFound
+from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Job
 from scheduler.selectors.files import archive, survey
 from scheduler.selectors.files.archive import LEFT_OUT, zip_choice, zip_pieces
 from scheduler.selectors.files.listing import folder_list
 from scheduler.selectors.files.names import MOST_DEPTH, name_shown, path_parts, path_shown
-from scheduler.selectors.files.opening import GONE, NOT_STARTED, NOT_THERE, job_files
+from scheduler.selectors.files.opening import GONE, NOT_STARTED, NOT_THERE, SIMULATED, job_files
 from scheduler.selectors.files.survey import walk
-from tests.support.rows.factories import AT, ulid_make
+from tests.support.rows.factories import AT, job_make, queue_make, server_make, ulid_make
 from tests.support.rows.files import file_write, job_directory
 
 CANARY = b"canary: not the job's"
@@ -113,6 +115,7 @@ def test_odd_names_are_listed_read_and_packed(job: Job) -> None:
     assert "%5C" in next(path for path in paths if path.endswith("up"))
 
 
+@pytest.mark.django_db
 def test_links_lead_nowhere(job: Job, tmp_path: Path) -> None:
     """Neither as the file, nor as a folder on the way, nor as the directory of the job itself."""
     directory = job_directory(job)
@@ -210,13 +213,19 @@ def _of_another(status: os.stat_result) -> os.stat_result:
     return os.stat_result(fields)
 
 
+@pytest.mark.django_db
 def test_what_is_not_there_says_why(job: Job) -> None:
     """Each in a sentence for the page."""
     never = Job(id=ulid_make())
     removed = Job(id=ulid_make(), first_started_at=AT, directory_removal_at=AT)
 
     assert [folder_list(one, limit=1)["reason"] for one in (never, removed, job)] == [NOT_STARTED, GONE, NOT_THERE]
+    simulated = job_make(
+        queue_make("vision"), server=server_make(agent_version=SIMULATED_AGENT), state=JobState.RUNNING
+    )
+    assert folder_list(simulated, limit=1)["reason"] == NOT_THERE  # the shared directory is away: nothing is known
     file_write(job, "a")
+    assert folder_list(simulated, limit=1)["reason"] == SIMULATED
     with pytest.raises(NotFound, match="There is no file 'b'"):
         read(job, "b")
 
