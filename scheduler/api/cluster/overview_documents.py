@@ -7,7 +7,7 @@ from scheduler.api.http.documents import Shape, document_of, page_of, series_of
 from scheduler.api.jobs.history_documents import EventDocument
 from scheduler.selectors.accounts.rows import MeRow, QueueRole
 from scheduler.selectors.cluster.alerts import AlertRow
-from scheduler.selectors.cluster.next_free import NextFreeRow
+from scheduler.selectors.cluster.next_free import GpuEndRow, NextFreeRow
 from scheduler.selectors.cluster.overview import CLUSTER_VALUES
 from scheduler.selectors.cluster.rows import (
     ClusterFrame,
@@ -41,8 +41,11 @@ class OverviewDocument(Shape):
 
 
 AlertList = page_of(document_of(AlertRow), "AlertList", "What needs an admin.")
+LastJob = document_of(ShownJob, "LastJob")
 NextFreeList = page_of(
-    document_of(NextFreeRow, last_job=document_of(ShownJob, "LastJob")), "NextFreeList", "When servers are free."
+    document_of(NextFreeRow, last_job=LastJob, ends=document_of(GpuEndRow, job=LastJob)),
+    "NextFreeList",
+    "When servers are free.",
 )
 EventList = page_of(EventDocument, "EventList", "The newest events.")
 MeDocument = document_of(MeRow, "MeDocument", queues=document_of(QueueRole, "MyQueue"))

@@ -4,20 +4,29 @@ A job that has not told how far it goes has no end here, and neither has its ser
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from typing import Annotated, TypedDict
 
 from django.db.models import Count, Q
 
 from scheduler.core.operations.time_left import moment_after, time_left_s
-from scheduler.models import LeaseGpu, Server
+from scheduler.models import Job, LeaseGpu, Server
 from scheduler.models.server import ServerState
 from scheduler.selectors.evidence import job_shown
 from scheduler.selectors.rows import Moment, ShownJob
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, Actor, access_of
+
+
+class GpuEndRow(TypedDict):
+    """GPUs of one server that are free once a job ends."""
+
+    at: Moment
+    num_gpus: Annotated[int, "Free from then on, beside those that were free before."]
+    job: Annotated[ShownJob, "The job that ends then."]
 
 
 class NextFreeRow(TypedDict):
@@ -26,6 +35,7 @@ class NextFreeRow(TypedDict):
     server: str
     num_gpus: Annotated[int, "Healthy ones."]
     free_gpus: Annotated[int, "Now."]
+    ends: Annotated[list[GpuEndRow], "Soonest first; without GPUs of which it is not known."]
     first_at: Annotated[Moment | None, "When the first of its jobs ends; null: unknown, or it has none."]
     whole_at: Annotated[Moment | None, "When its last job ends; null: unknown, or it has none."]
     last_job: Annotated[ShownJob | None, "The job that ends last."]
@@ -41,45 +51,48 @@ def next_free(user: Actor, at: datetime) -> list[NextFreeRow]:
     """Return the servers that take jobs, by when they are wholly free: free ones first, unknown ones last."""
     if not (user.is_authenticated and user.is_active):
         return []
-    is_held = Q(gpus__healthy=True, gpus__leases__isnull=False, gpus__leases__released_at__isnull=True)
+    is_healthy = Q(gpus__healthy=True)
     servers = (
         Server.objects.filter(state=ServerState.UP)
         .order_by("number")
-        .annotate(
-            healthy=Count("gpus", filter=Q(gpus__healthy=True), distinct=True),
-            held=Count("gpus", filter=is_held, distinct=True),
-        )
+        .annotate(healthy=Count("gpus", filter=is_healthy, distinct=True))
+        .values_list("pk", "name", "healthy")
     )
-    on = _jobs_on(access_of(user), at)
-    rows = [
-        _row(name, num_gpus=healthy, held_gpus=held, jobs=on.get(pk, ()))
-        for pk, name, healthy, held in servers.values_list("pk", "name", "healthy", "held")
-        if healthy
-    ]
+    on = _held_by_gpu(access_of(user), at)
+    rows = [_row(name, num_gpus=healthy, on=on.get(pk, {})) for pk, name, healthy in servers if healthy]
     return sorted(rows, key=lambda row: (row["free_gpus"] < row["num_gpus"], row["whole_at"] or "~"))
 
 
-def _jobs_on(access: Access, at: datetime) -> dict[str, list[_Held]]:
-    """Return the jobs on each server, by one query."""
-    leases = LeaseGpu.objects.filter(released_at__isnull=True).select_related("lease__attempt__job__queue")
-    found: dict[str, dict[str, _Held]] = defaultdict(dict)
-    for held in leases.defer("lease__attempt__job__spec"):
-        job = held.lease.attempt.job
-        if job.pk not in found[held.lease.server_id]:
-            left_s = time_left_s(step=job.step, total_steps=job.total_steps, steps_per_s=job.steps_per_s)
-            ends_at = moment_after(at, left_s)
-            found[held.lease.server_id][job.pk] = _Held(job=job_shown(job, access), ends_at=ends_at)
-    return {server: list(jobs.values()) for server, jobs in found.items()}
+def _held_by_gpu(access: Access, at: datetime) -> dict[str, dict[int, list[_Held]]]:
+    """Return the jobs on each healthy GPU that is held, by server, by two queries."""
+    leases = LeaseGpu.objects.filter(released_at__isnull=True, gpu__healthy=True)
+    seats = list(leases.values_list("lease__server_id", "gpu_id", "lease__attempt__job_id"))
+    jobs = Job.objects.filter(pk__in={job for _, _, job in seats}).select_related("queue").defer("spec")
+    held = {job.pk: _held(job, access, at) for job in jobs}
+    found: dict[str, dict[int, list[_Held]]] = defaultdict(lambda: defaultdict(list))
+    for server, gpu, job in seats:
+        found[server][gpu].append(held[job])
+    return found
 
 
-def _row(name: str, *, num_gpus: int, held_gpus: int, jobs: Sequence[_Held]) -> NextFreeRow:
-    known = sorted((held for held in jobs if held.ends_at), key=lambda held: str(held.ends_at))
-    last = known[-1] if known and len(known) == len(jobs) else None
+def _held(job: Job, access: Access, at: datetime) -> _Held:
+    left_s = time_left_s(step=job.step, total_steps=job.total_steps, steps_per_s=job.steps_per_s)
+    return _Held(job=job_shown(job, access), ends_at=moment_after(at, left_s))
+
+
+def _row(name: str, *, num_gpus: int, on: Mapping[int, Sequence[_Held]]) -> NextFreeRow:
+    # A GPU that jobs share is free once the last of them ends.
+    lasts = [max(held, key=lambda one: (one.ends_at is None, str(one.ends_at))) for held in on.values()]
+    known = sorted((one for one in lasts if one.ends_at), key=lambda one: str(one.ends_at))
+    last = known[-1] if known and len(known) == len(lasts) else None
+    first_at = min((one.ends_at for held in on.values() for one in held if one.ends_at), default=None)
+    ends = [(moment, [*same]) for moment, same in groupby(known, key=lambda one: one.ends_at)]
     return {
         "server": name,
         "num_gpus": num_gpus,
-        "free_gpus": num_gpus - held_gpus,
-        "first_at": iso(known[0].ends_at) if known else None,
+        "free_gpus": num_gpus - len(on),
+        "ends": [{"at": iso(moment), "num_gpus": len(same), "job": same[0].job} for moment, same in ends if moment],
+        "first_at": iso(first_at),
         "whole_at": iso(last.ends_at) if last else None,
         "last_job": last.job if last else None,
     }

@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 from frontend.components.devices import GPUS
 from frontend.pages.overview.inbox import inbox_of
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Cluster, Event, Job, Server
+from scheduler.models import Cluster, Event, Job, LeaseGpu, Server
 from scheduler.models.server import ServerState
 from scheduler.models.webhook import DeliveryState
 from scheduler.selectors.cluster.alerts import AlertRow, alerts
@@ -182,7 +182,29 @@ def test_servers_by_when_they_are_free() -> None:
     assert [(row["server"], row["free_gpus"]) for row in rows] == [("idle", 2), ("soon", 1), ("busy", 1), ("dark", 1)]
     jobs = {row["server"]: row["last_job"] and row["last_job"]["name"] for row in rows}
     assert jobs == {"idle": None, "soon": "on-soon", "busy": "another job", "dark": None}
-    assert rows[1]["whole_at"] == (NOW + timedelta(seconds=60)).isoformat().replace("+00:00", "Z")
+    at = (NOW + timedelta(seconds=60)).isoformat().replace("+00:00", "Z")
+    assert rows[1]["whole_at"] == at
+    assert [(end["at"], end["num_gpus"], end["job"]["name"]) for end in rows[1]["ends"]] == [(at, 1, "on-soon")]
+    assert [len(row["ends"]) for row in rows] == [0, 1, 1, 0]
+
+
+def test_a_server_tells_of_each_end_how_many_gpus_it_frees() -> None:
+    """Soonest first. A GPU that two jobs share is free with the later of them, a broken one never."""
+    queue, server = queue_make("vision"), server_make("many", gpus=5, broken=[4], last_report_at=NOW)
+    for name, left, gpus in (("late", 600, 2), ("early", 60, 1), ("unknown", None, 1)):
+        job = job_make(queue, state=JobState.RUNNING, server=server, name=name, num_gpus=gpus)
+        Job.objects.filter(pk=job.pk).update(step=0, total_steps=left, steps_per_s=1.0)
+    [row] = next_free(member_make(queue), NOW)
+
+    assert [(end["num_gpus"], end["job"]["name"]) for end in row["ends"]] == [(1, "early"), (2, "late")]
+    assert (row["num_gpus"], row["free_gpus"], row["whole_at"]) == (4, 0, None)
+
+    early = LeaseGpu.objects.get(lease__attempt__job__name="early")
+    late = LeaseGpu.objects.filter(lease__attempt__job__name="late").first()
+    assert late
+    LeaseGpu.objects.create(lease=early.lease, gpu=late.gpu, slot=1)
+    [row] = next_free(member_make(queue, name="second"), NOW)
+    assert [(end["num_gpus"], end["job"]["name"]) for end in row["ends"]] == [(1, "early"), (2, "late")]
 
 
 def test_changes_are_those_of_queues_that_one_sees() -> None:
