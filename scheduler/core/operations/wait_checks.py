@@ -62,14 +62,15 @@ def _no_capacity(evidence: Evidence) -> tuple[str, str]:
 
 
 def _behind(evidence: Evidence) -> tuple[str, str]:
-    ahead = evidence.get("ahead_jobs")
+    ahead, free, needed = evidence.get("ahead_jobs"), evidence.get("free_gpus"), evidence.get("needed_gpus")
+    if isinstance(free, int) and isinstance(needed, int) and free < needed:
+        return _no_capacity(evidence)  # the sentence says so too: the check of free GPUs cannot be passed beside it
     if ahead == 0:  # those that were have left the line since: the check of that name would be passed
         return _no_capacity(evidence) if "free_gpus" in evidence else ("Rounds", "none since it came first in line")
     if "first_needs_gpus" in evidence:
         return "Jobs ahead", f"the first of them waits for {quantity(evidence, 'first_needs_gpus')}"
-    free = f", {evidence['free_gpus']} free" if "free_gpus" in evidence else ""
     first = "1 goes first" if ahead == 1 else f"{ahead or 'others'} go first"
-    return "Jobs ahead", f"{first}{free}"
+    return "Jobs ahead", first if free is None else f"{first}, {free} free"
 
 
 def _fragmentation(evidence: Evidence) -> tuple[str, str]:

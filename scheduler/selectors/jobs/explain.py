@@ -186,7 +186,13 @@ def _ahead_row(other: Job, access: Access) -> JobAhead:
 
 def _checks(job: Job, cluster: Cluster, cause: _ShownReason, at: datetime) -> list[CheckRow]:
     """Return what a round looks at, in its order, as it is now; what the reason says is never passed."""
-    checks = [_check_scheduler(cluster, at), *_checks_of_queue(job), *_checks_of_gpus(job), _check_resources(job)]
+    checks = [
+        _check_scheduler(cluster, at),
+        *_checks_of_queue(job),
+        _check_others(job),
+        *_checks_of_gpus(job),
+        _check_resources(job),
+    ]
     if job.smoke_due:
         text = f"runs {cluster.smoke_run_s:.0f} s on one GPU first, then on {job.num_gpus}"
         checks.append({"name": "Smoke run", "ok": True, "text": text})
@@ -203,7 +209,15 @@ def _with_failing(checks: list[CheckRow], cause: _ShownReason) -> list[CheckRow]
     failing: CheckRow = {"name": name, "ok": False, "text": text}
     if not any(check["name"] == name for check in checks):
         return [*checks, failing]
-    return [failing if check["name"] == name and check["ok"] else check for check in checks]
+    return [_failed(check, failing) if check["name"] == name else check for check in checks]
+
+
+def _failed(check: CheckRow, failing: CheckRow) -> CheckRow:
+    """Return a check that is not passed. Its number may have changed since the round of the sentence: it says so."""
+    if check["ok"]:
+        return failing
+    is_newer = check["name"] == "GPUs in the cluster" and check["text"] != failing["text"]
+    return {**check, "text": f"{check['text']} by now"} if is_newer else check
 
 
 def _check_scheduler(cluster: Cluster, at: datetime) -> CheckRow:
@@ -236,6 +250,12 @@ def _checks_of_queue(job: Job) -> list[CheckRow]:
         is_ok = of_owner + needed <= queue.user_max_gpus
         checks.append({"name": f"Limit of one user in {queue.name}", "ok": is_ok, "text": text})
     return checks
+
+
+def _check_others(job: Job) -> CheckRow:
+    """Return the check that a dependency fails; whether one is open, the reason says."""
+    text = "all have ended" if job.waits_for else "no other job"
+    return {"name": "Jobs that it waits for", "ok": True, "text": text}
 
 
 def _needed(job: Job) -> int:

@@ -214,6 +214,7 @@ def test_explain_names_reason_line_and_checks(vision: Queue, lead: User) -> None
     assert [(check["name"], check["ok"], check["text"]) for check in told["checks"]] == [
         ("Scheduler", True, "round 7"),
         ("Quota of vision", True, "2 + 2 of 4"),
+        ("Jobs that it waits for", True, "no other job"),
         ("GPUs in the cluster", False, "needs 2, 1 free"),
         ("GPUs on one server", False, "needs 2, largest is 1"),
         ("CPU and memory", True, "as its profile says"),
@@ -228,7 +229,7 @@ def test_explain_counts_the_servers_that_a_gang_may_have(vision: Queue, lead: Us
     for most, check in ((1, ("one server", False, "largest is 2")), (2, ("2 servers", True, "at most 4"))):
         job.spec["resources"]["max_servers"] = most
         job.save()
-        found = job_explain(lead, require_job(lead, job.pk), AT)["checks"][3]
+        found = job_explain(lead, require_job(lead, job.pk), AT)["checks"][4]
         assert (found["name"], found["ok"], found["text"]) == (f"GPUs on {check[0]}", check[1], f"needs 4, {check[2]}")
 
 

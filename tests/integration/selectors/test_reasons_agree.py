@@ -31,7 +31,7 @@ PASSING: dict[WaitReason, tuple[Evidence, str]] = {
     WaitReason.ARRAY_LIMIT: ({"array_most": 1, "array_at_work": 1}, "Limit of its array"),
     WaitReason.DEPENDENCY: ({"first_number": 5, "jobs": 1}, "Jobs that it waits for"),
     WaitReason.NO_CAPACITY: ({**NEEDS, "free_gpus": 1}, "GPUs in the cluster"),
-    WaitReason.BEHIND_POLICY_ORDER: ({**NEEDS, "free_gpus": 1}, "Jobs ahead"),
+    WaitReason.BEHIND_POLICY_ORDER: ({**NEEDS, "free_gpus": 1}, "GPUs in the cluster"),
     WaitReason.FRAGMENTATION: ({**NEEDS, "largest_free_gpus": 1, "max_servers": 1}, "GPUs on one server"),
     WaitReason.CPU_OR_MEMORY: (NEEDS, "CPU and memory"),
     WaitReason.ISOLATION: ({**NEEDS, "barred_servers": 1, "servers": 3}, "Isolation of servers"),
@@ -268,12 +268,34 @@ def test_the_worst_coverage_is_told_and_no_number_of_starts_is_made_up(covered: 
     assert said in estimate_basis(error).replace("\u00a0", " ")
 
 
-@pytest.mark.parametrize(("ahead", "says"), [(1, "1 goes first, 0 free"), (3, "3 go first, 0 free")])
+@pytest.mark.parametrize(("ahead", "says"), [(1, "1 goes first, 2 free"), (3, "3 go first, 2 free")])
 def test_the_check_of_the_order_counts_jobs_as_one_says_it(ahead: int, says: str) -> None:
     """One job goes, several go."""
-    evidence: Evidence = {"ahead_jobs": ahead, "free_gpus": 0, "needed_gpus": 1}
+    evidence: Evidence = {"ahead_jobs": ahead, "free_gpus": 2, "needed_gpus": 1}
 
     assert failing_check(WaitReason.BEHIND_POLICY_ORDER, evidence) == ("Jobs ahead", says)
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 3])
+def test_no_check_of_free_gpus_is_passed_beside_a_sentence_that_says_too_few_are_free(ahead: int) -> None:
+    """Also where some came free since the round: the check tells the number of the sentence."""
+    job = waiting(WaitReason.BEHIND_POLICY_ORDER, {**NEEDS, "free_gpus": 0}, wait_position=4)
+    for at in range(ahead):
+        Job.objects.filter(pk=job_make(job.queue).pk).update(wait_position=at + 1)
+    found = told(job)
+    [check] = [check for check in found["checks"] if check["name"] == "GPUs in the cluster"]
+
+    assert "no GPU is free" in found["sentence"]
+    assert (check["ok"], check["text"]) == (False, "needs 2, 0 free")
+
+
+def test_a_number_that_is_newer_than_the_sentence_says_so() -> None:
+    """Too few are free by now as well, but not as few as the round found."""
+    job = waiting(WaitReason.BEHIND_POLICY_ORDER, {"needed_gpus": 9, "free_gpus": 0}, wait_position=4)
+    Job.objects.filter(pk=job.pk).update(num_gpus=9)
+    checks = {check["name"]: check for check in told(job)["checks"]}
+
+    assert checks["GPUs in the cluster"]["text"] == "needs 9, 8 free by now"
 
 
 LINES = [(), (JobState.QUEUED,), (JobState.PARKED, JobState.QUEUED)]
@@ -293,8 +315,8 @@ def test_place_sentence_and_checks_count_the_same_jobs(reason: WaitReason, state
 
     assert (found["position"], found["waiting_jobs"], found["queue_position"]) == (len(states) + 1,) * 3
     assert found["num_ahead"] == len(found["ahead"]) == len(states)
-    assert ("Jobs ahead" in failing(found)) == (check == "Jobs ahead" and bool(states))
-    if check == "Jobs ahead":
+    assert failing(found) == [check]
+    if reason is WaitReason.BEHIND_POLICY_ORDER:
         begin = {0: "Next in line", 1: "1 job is ahead", 2: "2 jobs are ahead"}[len(states)]
         assert found["sentence"].startswith(begin)
         assert job_detail(job.owner, found_job(job))["wait_sentence"] == found["sentence"]
