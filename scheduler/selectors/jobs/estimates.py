@@ -130,24 +130,30 @@ def jobs_with_run_time() -> QuerySet[Job]:
 
 
 def estimate_basis(error: EstimateError | None) -> str:
-    """Return on how much estimates rest, and how far they were off where that many starts can tell."""
-    ended = jobs_with_run_time()[:MOST_ENDED].count()
+    """Return how far such estimates were off where enough starts can tell, and whether too few jobs completed."""
+    ended = jobs_with_run_time()[:LEAST_ENDED].count()
+    told = _off_words(error)
+    if not ended:
+        return f"{told} No job has completed yet: it rests on what running jobs say alone."
     if ended < LEAST_ENDED:
-        jobs = f"{ended} job has" if ended == 1 else f"{ended} jobs have"
-        told = f"Only {jobs} completed, too few to tell how long jobs run: it may be far off."
-        told = told if ended else "No job has completed yet: it rests on what running jobs say alone."
-    else:
-        told = f"It rests on the run times of the last {ended:,} jobs that completed.".replace(
-            ",", "\N{NARROW NO-BREAK SPACE}"
-        )
+        jobs = "job has" if ended == 1 else "jobs have"
+        return f"{told} Only {ended} {jobs} completed, too few to tell how long jobs run: it may be far off."
+    return told
+
+
+def _off_words(error: EstimateError | None) -> str:
     starts = error["starts"] if error else 0
     if error is None or starts < LEAST_STARTS:
-        checked = f"{starts} start" if starts == 1 else f"{starts or 'No'} starts"
-        return f"{told} {checked} could be held against an estimate in the last 7 days, too few to tell its error."
-    covered = error["covered_frac"]
-    by = "" if covered is None else f"; {100 * covered:.0f}\N{NO-BREAK SPACE}% came by the time given for 9 in 10"
+        jobs = "job started" if starts == 1 else "jobs started"
+        return (
+            f"{starts or 'No'} {jobs} after such an estimate in the last 7 days: too few to tell how far off this is."
+        )
+    number = f"{starts:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
     half = duration_words(error["median_error_s"])
-    return f"{told} Of the last {starts} starts half were within {half} of the estimate{by}."
+    told = f"Such estimates were {half} off in the median of the last {number} jobs"
+    covered = error["covered_frac"]  # of those that had such a time, which may be fewer
+    by = "" if covered is None else f"; {100 * covered:.0f}\N{NO-BREAK SPACE}% started by the time given for 9 in 10"
+    return f"{told}{by}."
 
 
 def ratios_lately() -> list[float]:

@@ -92,7 +92,7 @@ def test_an_estimate_says_on_how_little_it_rests(world: World) -> None:
     text = why(world, job)
 
     assert "too few to tell how long jobs run: it may be far off" in text or "No job has completed yet" in text
-    assert "too few to tell its error" in text
+    assert "too few to tell how far off this is" in text
     assert "Was to start at about" in text
     assert "in the median" not in text
 

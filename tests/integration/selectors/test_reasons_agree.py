@@ -219,16 +219,20 @@ def test_it_waits_since_it_was_stopped_and_for_this_reason_since_that_began() ->
 @pytest.mark.parametrize(
     ("ended", "starts", "said"),
     [
-        (0, 0, "No job has completed yet: it rests on what running jobs say alone. No starts could be held"),
+        (
+            0,
+            0,
+            "No jobs started after such an estimate in the last 7 days: too few to tell how far off this is. No job ",
+        ),
         (
             5,
             1,
-            "Only 5 jobs have completed, too few to tell how long jobs run: it may be far off. 1 start could",
+            "1 job started after such an estimate in the last 7 days: too few to tell how far off this is. Only 5 jobs",
         ),
         (
             30,
             10,
-            "It rests on the run times of the last 30 jobs that completed. Of the last 10 starts half were",
+            "Such estimates were 12 s off in the median of the last 10 jobs",
         ),
     ],
 )
@@ -252,7 +256,12 @@ def test_the_error_of_an_estimate_is_told_where_enough_jobs_ended(ended: int, st
 
 
 @pytest.mark.parametrize(
-    ("covered", "said"), [(0.0, "; 0 % came by the time given for 9 in 10."), (0.9, "; 90 % came"), (None, "estimate.")]
+    ("covered", "said"),
+    [
+        (0.0, "; 0 % started by the time given for 9 in 10."),
+        (0.9, "; 90 % started"),
+        (None, "median of the last 40 jobs."),
+    ],
 )
 def test_the_worst_coverage_is_told_and_no_number_of_starts_is_made_up(covered: float | None, said: str) -> None:
     """The share is of the starts that had such a time, which may be fewer than those with an error."""
