@@ -38,6 +38,8 @@ class Chart:
         empty: What is shown instead.
         table_head, table_rows: The values as a table.
         height: Pixels.
+        side: What stands right of the title, in few words.
+        foot: What stands under the figure: how far such a figure was off.
     """
 
     id: str
@@ -49,6 +51,8 @@ class Chart:
     table_head: tuple[str, ...] = ()
     table_rows: list[tuple[str, ...]] = field(default_factory=list)
     height: int = 196
+    side: str = ""
+    foot: str = ""
 
     @property
     def room(self) -> int:

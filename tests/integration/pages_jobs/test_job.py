@@ -101,7 +101,7 @@ def test_every_reason_is_shown_with_its_sentence(world: World, reason: WaitReaso
     assert "checks pass" in browser.open(f"/jobs/J-{job.number}/why").text.replace("check pass", "checks pass")
 
 
-def test_evidence_shows_free_taken_and_broken(world: World) -> None:
+def test_evidence_shows_free_held_and_broken(world: World) -> None:
     """The reason stands on cells that anybody can count; what a server that takes no jobs has is not open."""
     server_make("server-02", gpus=2, broken=[1])
     server_make("server-03", gpus=3, state=ServerState.DRAINING)
@@ -109,11 +109,11 @@ def test_evidence_shows_free_taken_and_broken(world: World) -> None:
     job = job_in(world, JobState.QUEUED, num_gpus=4)
     reason_of(job, WaitReason.FRAGMENTATION, needed_gpus=4, largest_free_gpus=1, max_servers=1)
     page = world.browser("member").open(f"/jobs/J-{job.number}/why")
-    cells = [has["class"] for _, has in page.tags if has.get("class", "").startswith("cell ")]
+    cells = [has["class"] for tag, has in page.tags if tag == "span" and has.get("class", "").startswith("cell ")]
 
     assert "No server has 4 CPU slots free. The largest free block is 1." in page.text
     assert "2 CPU slots are free: 1 on server-01, 1 on server-02. Broken: CPU slot 1 of server-02." in page.text
-    assert [cells.count(f"cell {kind}") for kind in ("taken", "open", "broken", "free")] == [7, 2, 1, 3]
+    assert [cells.count(f"cell {kind}") for kind in ("q1", "free", "broken", "drained")] == [7, 2, 1, 3]
 
 
 def test_jobs_ahead_have_no_name_for_who_may_not_see_them(world: World) -> None:

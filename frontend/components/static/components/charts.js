@@ -36,6 +36,12 @@ const Charts = (() => {
       delete layout.xaxis.dtick;
       Object.assign(layout.xaxis, { nticks: 5, tickangle: 0 });
     }
+    // Some figures are lower on a phone, with fewer of their ticks.
+    const narrow = matchMedia("(max-width: 859.98px)").matches && layout.meta?.narrow;
+    if (narrow) {
+      layout.height = narrow.height;
+      for (const key of ["tickvals", "ticktext"]) layout.yaxis[key] = narrow.ticks.map((index) => layout.yaxis[key][index]);
+    }
     await Plotly.react(element, data, layout, { displayModeBar: false, responsive: true });
     if (!drawn.has(element)) { drawn.add(element); keys(element); }
     element.dataset.drawn = "1";

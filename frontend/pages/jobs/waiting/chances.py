@@ -1,29 +1,22 @@
-"""The chance that a waiting job has started by a time, over simulated futures, and what frees GPUs next."""
+"""The chance that a waiting job has started by a time, over simulated futures."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from frontend.components.charts import Chart, Json, layout, time_axis, token, wall
+from frontend.components.charts import Chart, Json, layout, note, time_axis, token, wall
 from frontend.components.formats import clock, counted, percent
 from frontend.components.times import as_time, as_time_or_none
 from frontend.pages.jobs.subject import Subject
 from frontend.pages.jobs.waiting.estimate import EstimateView
-from scheduler.selectors.cluster.next_free import NextFreeRow, next_free
 from scheduler.selectors.jobs.estimates import start_course
 
 LEAST_FUTURES = 3  # fewer starts make no curve
-NEXT_MOST = 5
-HEIGHT = 160
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextEvent:
-    """One server that frees GPUs: when, the finding, and what of it."""
-
-    at: str
-    finding: str
-    detail: str
+HEIGHT, NARROW_HEIGHT = 190, 132
+# A second time so far beyond the last future would press the curve together: it is told, not drawn.
+STRETCHED_MOST = 2.0
+# A label is right of its point up to here, of the width, else left of it.
+LABEL_RIGHT_FRAC = 0.5
+Point = tuple[datetime, int]  # time and chance
 
 
 def chance_chart(subject: Subject, estimate: EstimateView | None) -> Chart | None:
@@ -34,11 +27,16 @@ def chance_chart(subject: Subject, estimate: EstimateView | None) -> Chart | Non
     made_at = as_time(course["made_at"])
     times = [made_at, *(made_at + timedelta(seconds=after_s) for after_s in course["starts_s"])]
     shares = [100 * index / course["futures"] for index in range(len(times))]
+    points = _points(subject, times, shares)
+    is_late_told = any(share == 90 for _, share in points)
     return Chart(
         id="chance",
         title=estimate.title,
-        sub=f"Chance that it has started, {counted(course['futures'], 'simulated future')}",
-        figure=_figure(times, shares, subject),
+        side=estimate.starts_in,
+        sub=f"Chance that it has started, {counted(course['futures'], 'simulated future')}"
+        + ("" if is_late_told else f". {estimate.late}"),
+        foot=estimate.basis,
+        figure=_figure(times, shares, points, subject),
         table_head=("By", "Chance"),
         table_rows=[
             (clock(at, subject.at, subject.zone), percent(share / 100))
@@ -48,77 +46,79 @@ def chance_chart(subject: Subject, estimate: EstimateView | None) -> Chart | Non
     )
 
 
-def _figure(times: Sequence[datetime], shares: Sequence[float], subject: Subject) -> Json:
-    x = [wall(at, subject.zone) for at in times]
-    marks = [
-        (at, share) for at, share in ((_at(shares, times, 50.0), 50), (_at(shares, times, 90.0), 90)) if at is not None
-    ]
+def _points(subject: Subject, times: Sequence[datetime], shares: Sequence[float]) -> list[Point]:
+    """Return when half and nine in ten have started, as the estimate says: the latter may be later than the curve."""
+    found = subject.explain["estimate"]
+    p90_at = as_time_or_none(found["p90_at"]) if found else None
+    half = _at(shares, times, 50.0)
+    points = [] if half is None else [(half, 50)]
+    if p90_at is not None and p90_at <= times[0] + STRETCHED_MOST * (times[-1] - times[0]):
+        points.append((p90_at, 90))
+    return points
+
+
+def _figure(times: Sequence[datetime], shares: Sequence[float], points: Sequence[Point], subject: Subject) -> Json:
+    until = max([times[-1], *(at for at, _ in points)])
     curve = {
         "type": "scatter",
         "mode": "lines",
         "name": "has started",
-        "x": x,
-        "y": [round(share, 1) for share in shares],
+        "x": [wall(at, subject.zone) for at in (*times, until)],
+        "y": [round(share, 1) for share in (*shares, shares[-1])],
         "line": {"width": 2.5, "shape": "hv", "color": token("accent")},
         "fill": "tozeroy",
         "fillcolor": token("accent-soft"),
     }
-    points = {
+    markers = {
         "type": "scatter",
         "mode": "markers",
         "name": "1 in 2 and 9 in 10",
-        "x": [wall(at, subject.zone) for at, _ in marks],
-        "y": [share for _, share in marks],
+        "x": [wall(at, subject.zone) for at, _ in points],
+        "y": [share for _, share in points],
         "marker": {"size": 9, "color": token("surface"), "line": {"width": 2, "color": token("accent")}},
         "hoverinfo": "skip",
         "cliponaxis": False,
     }
+    span = (until - times[0]) or timedelta(seconds=1)
+    on_curve = {share: _at(shares, times, share) for _, share in points}
+    above = [share for at, share in points if at != on_curve[share]]
     ticks = [0, 25, 50, 75, 100]
     return {
-        "data": [curve, points],
+        "data": [curve, markers],
         "layout": layout(
             height=HEIGHT,
             left=44,
-            x=time_axis(times[0], times[-1], subject.zone),
-            y={"range": [0, 103], "tickvals": ticks, "ticktext": [f"{tick} %" for tick in ticks]},
+            x=time_axis(times[0], until, subject.zone),
+            y={"range": [0, 118 if above else 103], "tickvals": ticks, "ticktext": [f"{tick} %" for tick in ticks]},
+            annotations=[
+                _label(subject, at, share, (at - times[0]) / span, is_above=share in above) for at, share in points
+            ],
+            shapes=[_down(wall(at, subject.zone), share) for at, share in points],
+            meta={"narrow": {"height": NARROW_HEIGHT, "ticks": [0, 2, 4]}},
         ),
     }
 
 
+def _label(subject: Subject, at: datetime, share: int, frac: float, *, is_above: bool) -> Json:
+    """Return the words of a point: right of it below the curve, left of it above, or above all where it lies off it."""
+    is_right = frac < LABEL_RIGHT_FRAC
+    words = "1 in 2" if share == 50 else "9 in 10"
+    label = note("", wall(at, subject.zone), 100 if is_above else share)
+    return {
+        **label,
+        "text": f"{words} by <b>{clock(at, subject.at, subject.zone)}</b>",
+        "xanchor": "left" if is_right else "right",
+        "yanchor": "bottom" if is_above else "middle",
+        "xshift": 0 if is_above else 9 if is_right else -9,
+        "yshift": 0 if is_above else -10 if is_right else 2,
+    }
+
+
+def _down(x: str, share: int) -> Json:
+    """Return the line from a point to the time below it."""
+    line = {"width": 1, "dash": "dash", "color": token("text-3")}
+    return {"type": "line", "x0": x, "x1": x, "y0": 0, "y1": share, "line": line, "layer": "above"}
+
+
 def _at(shares: Sequence[float], times: Sequence[datetime], least: float) -> datetime | None:
     return next((at for at, share in zip(times, shares, strict=True) if share >= least), None)
-
-
-def next_events(subject: Subject) -> tuple[str, list[NextEvent]]:
-    """Return what frees GPUs next, soonest first, with a title that names the first server that could hold the job."""
-    device, needed = subject.device, subject.job.num_gpus
-    servers = next_free(subject.request.user, subject.at)
-    rows = [row for row in servers if row["first_at"] and row["free_gpus"] < needed]
-    rows.sort(key=lambda row: row["first_at"] or "")
-    fitting = sorted(
-        (row for row in rows if row["num_gpus"] >= needed and row["whole_at"]), key=lambda row: row["whole_at"] or ""
-    )
-    if fitting:
-        title = f"{fitting[0]['server']} is the first whole server that fits"
-    elif rows and all(row["num_gpus"] < needed for row in servers):
-        title = f"{device.counted(needed)} take several servers"
-    elif rows:
-        title = "No server says when it is wholly free"
-    else:
-        title = f"Nothing says when {device.many} are free"
-    return title, [_event(row, subject) for row in rows[:NEXT_MOST]]
-
-
-def _event(row: NextFreeRow, subject: Subject) -> NextEvent:
-    first, whole = as_time_or_none(row["first_at"]), as_time_or_none(row["whole_at"])
-    all_of_it = f"All {subject.device.counted(row['num_gpus'])} about {_clock(whole, subject)}" if whole else ""
-    last = row["last_job"]
-    return NextEvent(
-        at=f"about {_clock(first, subject)}" if first else "",
-        finding=f"A job on {row['server']} ends.",
-        detail=f"{all_of_it}, when {last['name']} ends." if whole and last else "When all of it is free is not known.",
-    )
-
-
-def _clock(at: datetime | None, subject: Subject) -> str:
-    return clock(at, subject.at, subject.zone) if at else ""

@@ -13,12 +13,18 @@ BEYOND = "later than 7 days from now"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateView:
-    """The card. ``rows`` are names and values, ``basis`` says on how much they rest; empty where nothing is known."""
+    """What is told of a start.
+
+    Attributes:
+        sub: What the estimate was made from, or why nothing is known.
+        late: The time by which nine in ten futures start it, in words; empty where nothing is known.
+        basis: How far such estimates were off; empty where nothing is known.
+    """
 
     title: str
     sub: str
-    starts_in: str
-    rows: list[tuple[str, str]]
+    starts_in: str = ""
+    late: str = ""
     basis: str = ""
 
 
@@ -31,14 +37,14 @@ def estimate_view(subject: Subject) -> EstimateView | None:
     if p50_at is None:
         title, _, why = subject.words(found["sentence"]).partition(": ")
         title = f"Its start is {title.lower()}" if why else title
-        return EstimateView(title=title, sub=why[:1].upper() + why[1:], starts_in="", rows=[])
+        return EstimateView(title=title, sub=why[:1].upper() + why[1:])
     verb = "Starts" if p50_at > subject.at else "Was to start"
     return EstimateView(
         title=f"{verb} at about {clock(p50_at, subject.at, subject.zone)}",
         sub=_made_words(found, subject.at),
         starts_in=relative(p50_at, subject.at),
-        rows=time_rows(found, subject.at, subject.zone),
-        basis=subject.explain["estimate_basis"],
+        late=late_words(found, subject.at, subject.zone),
+        basis=_stretched_words(found) + subject.explain["estimate_basis"],
     )
 
 
@@ -49,7 +55,19 @@ def _made_words(found: EstimateRow, at: datetime) -> str:
     return f"{counted(found['futures'], 'simulated future')} after round {found['round']}{age}"
 
 
-def time_rows(estimate: EstimateRow | SimulatedStart, at: datetime, zone: tzinfo) -> list[tuple[str, str]]:
+def late_words(found: EstimateRow, at: datetime, zone: tzinfo) -> str:
+    """Return the time for nine in ten as a sentence."""
+    p90_at = as_time_or_none(found["p90_at"])
+    return f"9 in 10 by {clock(p90_at, at, zone)}." if p90_at else f"9 in 10: {BEYOND}."
+
+
+def _stretched_words(found: EstimateRow) -> str:
+    """Return why the time for nine in ten is later than the futures say; empty where it is not."""
+    is_later = found["simulated_p90_at"] is not None and found["simulated_p90_at"] != found["p90_at"]
+    return "The second time is later than simulated, as lately jobs started later. " if is_later else ""
+
+
+def time_rows(estimate: SimulatedStart, at: datetime, zone: tzinfo) -> list[tuple[str, str]]:
     """Return the times of a known estimate: of half, of nine in ten, and what the futures alone say of the latter."""
     p50_at, p90_at = as_time_or_none(estimate["p50_at"]), as_time_or_none(estimate["p90_at"])
     simulated_at = as_time_or_none(estimate["simulated_p90_at"])
