@@ -109,6 +109,11 @@ def iso(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def shortened(name: str, most: int) -> str:
+    """Return a long name with its middle left out."""
+    return name if len(name) <= most else f"{name[: most // 2]}\u2026{name[-(most - most // 2 - 1) :]}"
+
+
 def joined(words: list[str]) -> str:
     """Return ``a``, ``a and b``, ``a, b and c``."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else ""

@@ -48,7 +48,7 @@ def silent(row: ServerRow) -> str:
 @register.filter
 def middle(name: str, most: int) -> str:
     """Write a long name with its middle left out; what uses it shows the whole as a title."""
-    return name if len(name) <= most else f"{name[: most // 2]}\u2026{name[-(most - most // 2 - 1) :]}"
+    return formats.shortened(name, most)
 
 
 @register.simple_tag

@@ -13,6 +13,7 @@ from tests.browser.test_accessibility import faults
 
 FULL_HD: ViewportSize = {"width": 1920, "height": 1080}
 FOUR_K: ViewportSize = {"width": 3840, "height": 2160}
+WIDE: ViewportSize = {"width": 1440, "height": 900}
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +118,68 @@ def test_it_fills_the_screen_and_never_scrolls(browser: Browser, site: Site, siz
             ".filter(part => part.scrollHeight > part.clientHeight + 2).map(part => part.id)"
         )
         assert not past, past
+    context.close()
+
+
+LONG_NAME = "llm-pretraining-of-the-spring-of-the-year-042"
+CAUSES = [
+    " is preempted: language took its quota back.",
+    " is preempted: a job of lang\u2026age goes first.",
+    " failed: no server confirmed it.",
+]
+WHYS = ["only 110 of its quota are left", "128 jobs ahead, 16 are free", "language took its quota back"]
+PAST_ITS_BOX = """() => {
+  const whole = ".told > span, .why span:last-child, .when, .who, .label, .under";
+  const isCut = (part) => part.matches(whole) && part.scrollWidth > part.clientWidth + 1
+    && getComputedStyle(part).display !== "inline";
+  const isOut = (part) => {
+    const frame = part.closest("section, header").getBoundingClientRect(), box = part.getBoundingClientRect();
+    return box.width && !part.closest("svg, .line li, .band")
+      && (box.right > frame.right + 1 || box.bottom > frame.bottom + 1);
+  };
+  return [...document.querySelectorAll("#wall section *, #wall header *")]
+    .filter((part) => isCut(part) || isOut(part))
+    .map((part) => `${part.className || part.tagName}: ${part.textContent.slice(0, 60)}`);
+}"""
+
+
+@pytest.mark.parametrize("size", [FULL_HD, WIDE], ids=["1080p", "16:10"])
+def test_the_longest_words_stay_in_their_boxes(browser: Browser, site: Site, size: ViewportSize) -> None:
+    """A next free server of another day, long names with each cause: names are cut, causes and times never."""
+    context = browser.new_context(viewport=size)
+    context.add_cookies([{"name": site.cookie[0], "value": site.cookie[1], "url": site.url}])
+    page = context.new_page()
+    html = page.request.get(f"{site.url}/wall").text()
+    when = '<p class="when"><span>about 30 Nov</span> 00:07</p>'
+    html = re.sub(r'<p class="when">.*?</p>', when, html)
+    name = f'<span class="fit"><span>{LONG_NAME[:-4]}</span><span>{LONG_NAME[-4:]}</span></span>'
+    lines = "".join(
+        f'<li class="t-warn"><time>Wed 00:07</time><svg class="i"></svg><span class="told"><b>{name}</b><span>{cause}'
+        "</span></span></li>"
+        for cause in CAUSES
+    )
+    html = re.sub(r'(id="news".*?<ol>).*?</ol>', rf"\1{lines}</ol>", html, flags=re.DOTALL)
+    rows = "".join(
+        f'<li data-job="1"><span class="swatch q1"></span><p><b class="name">{name}</b><span class="at">about <b>Wed '
+        f'00:07</b></span></p><p><span class="why"><span class="fit"><span>{why}</span></span></span>'
+        '<span class="size">8 GPUs</span></p></li>'
+        for why in WHYS
+    )
+    html = re.sub(r'(id="line".*?<ol>).*?</ol>', rf"\1{rows}</ol>", html, flags=re.DOTALL)
+    page.route("**/wall", lambda route: route.fulfill(body=html, content_type="text/html"))
+    page.goto(f"{site.url}/wall")
+
+    expect(page.get_by_text("about 30 Nov")).to_be_visible()
+    assert not (found := page.evaluate(PAST_ITS_BOX)), found
+    cut = page.evaluate(
+        "[...document.querySelectorAll('.told b > .fit > span:first-child')]"
+        ".every(part => part.scrollWidth > part.clientWidth)"
+    )
+    assert cut, "the names gave way"
+    band, wall = (page.locator(part).bounding_box() for part in ("#band", "body"))
+    assert band
+    assert wall
+    assert abs(band["y"] + band["height"] - size["height"]) < 1, "the band is the bottom of the screen"
     context.close()
 
 

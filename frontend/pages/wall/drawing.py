@@ -1,16 +1,18 @@
-"""Cells of the wall's map, and the band of the last day as two outlines in a box of 192 by 14."""
+"""Cells of the wall's map, and the band of the last day as outlines in a box of 192 by 14."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta, tzinfo
 
 from frontend.components.formats import number, percent
-from frontend.components.times import Series
+from frontend.components.times import Range, Series
 from scheduler.selectors.cluster.rows import GpuRow, ServerRow
 
-WIDE, TALL = 192.0, 14.0
-FEW, MANY = 16, 36  # servers up to which cells are large, and middling
-NAME_MOST = {"large": 22, "middling": 14, "small": 11}  # characters of a server's name for which there is room
+WIDE, TALL, FULL_FRAC = 192.0, 14.0, 0.86
+HOUR_STEPS_S = (600, 1800, 3600, 7200, 14_400)  # between the times below the band
+HOURS_MOST = 6
+EDGE_FRAC = 0.05  # of the band, without a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,28 +30,31 @@ class WallServer:
     name: str
     note: str
     tone: str
-    columns: int
     cells: list[WallCell]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """Busy and idle devices over a day, as points of outlines; empty before anything was measured."""
+    """Busy, idle and drained devices over a day, as points of outlines; empty before anything was measured.
 
-    busy: str
-    held: str
-    low: str
-    low_at: float
+    Attributes:
+        low: When most was free, in words.
+        low_at, low_y: Where that stands: how far from the left and from the top, in percent.
+        now_at: How far from the top the busy devices end now, in percent.
+    """
+
+    busy: str = ""
+    held: str = ""
+    drained: str = ""
+    low: str = ""
+    low_at: float = 0.0
+    low_y: float = 0.0
+    now_at: float = 0.0
 
 
 def wall_servers(rows: Sequence[ServerRow]) -> list[WallServer]:
     """Return the servers with their cells."""
     return [_server(row) for row in rows]
-
-
-def size_of_map(servers: int) -> str:
-    """Return how large cells are drawn, by the number of servers."""
-    return "large" if servers <= FEW else "middling" if servers <= MANY else "small"
 
 
 def _server(row: ServerRow) -> WallServer:
@@ -62,8 +67,7 @@ def _server(row: ServerRow) -> WallServer:
         note, tone = row["state"], "bad"
     elif kinds["free"]:
         note = f"{number(kinds['free'])} free"
-    columns = max(1, (len(cells) + 1) // 2 if len(cells) > 4 else len(cells))
-    return WallServer(name=row["name"], note=note, tone=tone, columns=columns, cells=cells)
+    return WallServer(name=row["name"], note=note, tone=tone, cells=cells)
 
 
 def _cell(gpu: GpuRow, state: str) -> WallCell:
@@ -86,20 +90,59 @@ def band_of(series: Series, times: Sequence[str]) -> Band:
     totals = [float(value or 0) for value in series["num_gpus"]]
     most = max(totals, default=0.0)
     if len(totals) < 2 or not most:
-        return Band(busy="", held="", low="", low_at=0.0)
+        return Band()
     known = zip(series["allocated_gpus"], series["unknown_gpus"], strict=True)
     held = [min(float(value or 0) - float(unknown or 0), most) for value, unknown in known]
     busy = [min(float(value or 0), one) for value, one in zip(series["busy_gpus"], held, strict=True)]
     names = ("allocated_gpus", "drained_gpus", "broken_gpus")
     taken = [sum(float(value or 0) for value in row) for row in zip(*(series[name] for name in names), strict=True)]
     fracs = [max(0.0, total - one) / total if total else 0.0 for one, total in zip(taken, totals, strict=True)]
-    at = max(range(len(fracs)), key=lambda index: fracs[index])
+    at = _lowest(fracs)
     tells = fracs[at] > 0.25 and 0.15 < at / len(fracs) < 0.85
     low = f"{percent(fracs[at])} was free at {times[at]}" if tells else ""
-    return Band(busy=_outline(busy, most), held=_outline(held, most), low=low, low_at=100 * at / len(fracs))
+    drained = [float(value or 0) for value in series["drained_gpus"]]
+    below = [total - one for total, one in zip(totals, drained, strict=True)]
+    return Band(
+        busy=_outline(busy, (), most),
+        held=_outline(held, busy, most),
+        drained=_outline(totals, below, most) if any(drained) else "",
+        low=low,
+        low_at=100 * at / len(fracs),
+        low_y=100 * _y((below[at] + held[at]) / 2, most) / TALL,
+        now_at=100 * _y(busy[-1], most) / TALL,
+    )
 
 
-def _outline(values: Sequence[float], most: float) -> str:
-    step = WIDE / (len(values) - 1)
-    points = [f"{index * step:.2f},{TALL * (1 - 0.86 * value / most):.2f}" for index, value in enumerate(values)]
-    return " ".join([f"0,{TALL:g}", *points, f"{WIDE:g},{TALL:g}"])
+def hours_of(range_: Range, zone: tzinfo) -> list[tuple[str, float]]:
+    """Return full hours of the band, and how far from the left they are, in percent."""
+    since, span_s = range_.since.astimezone(zone), (range_.until - range_.since).total_seconds()
+    step_s = next((step for step in HOUR_STEPS_S if span_s / step <= HOURS_MOST), HOUR_STEPS_S[-1])
+    first = since.replace(hour=0, minute=0, second=0, microsecond=0)
+    made = []
+    for index in range(int((span_s + 86_400) / step_s) + 1):
+        at = first + timedelta(seconds=index * step_s)
+        frac = (at - range_.since).total_seconds() / span_s if span_s else 0.0
+        if EDGE_FRAC <= frac <= 1 - EDGE_FRAC:
+            made.append((f"{at:%H:%M}", 100 * frac))
+    return made
+
+
+def _lowest(fracs: Sequence[float]) -> int:
+    """Return the middle of the stretch in which most was free."""
+    first = last = max(range(len(fracs)), key=lambda index: fracs[index])
+    while last + 1 < len(fracs) and fracs[last + 1] >= 0.95 * fracs[first]:
+        last += 1
+    return (first + last) // 2
+
+
+def _y(value: float, most: float) -> float:
+    return TALL * (1 - FULL_FRAC * value / most)
+
+
+def _outline(upper: Sequence[float], lower: Sequence[float], most: float) -> str:
+    """Return the points of what lies between two courses; below the lower one is nothing where it has no values."""
+    step = WIDE / (len(upper) - 1)
+    there, back = (
+        [f"{index * step:.2f},{_y(value, most):.2f}" for index, value in enumerate(values)] for values in (upper, lower)
+    )
+    return " ".join([*there, *(reversed(back) if lower else (f"{WIDE:g},{TALL:g}", f"0,{TALL:g}"))])

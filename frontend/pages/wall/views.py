@@ -16,7 +16,8 @@ from frontend.components.formats import clock, rough
 from frontend.components.times import Range, as_time, as_time_or_none, series_in
 from frontend.components.viewer import now_utc, viewer_zone
 from frontend.pages.wall import words
-from frontend.pages.wall.drawing import NAME_MOST, band_of, counts_of, size_of_map, wall_servers
+from frontend.pages.wall.drawing import WallServer, band_of, counts_of, hours_of, wall_servers
+from frontend.pages.wall.layout import Shape, page_of
 from scheduler.selectors.cluster.next_free import NextFreeRow, next_free
 from scheduler.selectors.cluster.overview import (
     cluster_now,
@@ -27,7 +28,7 @@ from scheduler.selectors.cluster.overview import (
     queue_shares,
 )
 from scheduler.selectors.visibility import Actor
-from scheduler.selectors.wall import wall_line
+from scheduler.selectors.wall import wall_line, wall_takers
 from scheduler.services.accounts.walls import wall_link_of_session, wall_link_used
 
 DAY = timedelta(days=1)
@@ -35,7 +36,6 @@ POINTS = 192
 FEED_READ, NEWS = 60, 5
 LINE = 5
 QUEUES = 5
-MAP_MOST = 64
 TICKS = 12  # cells of the countdown
 
 
@@ -75,9 +75,10 @@ def _context(request: HttpRequest, reader: Reader, now: datetime) -> dict[str, o
     frame, rows = cluster_now(now), gpu_map(user, now)
     device = device_word(server["device_kind"] for server in frame["servers"])
     servers = wall_servers(rows)
+    page = page_of([len(server.cells) for server in servers], now.timestamp())
     line = wall_line(user, now, most=LINE, names=reader.names)
     events = [row for row in feed(user, FEED_READ) if words.is_news(row)][:NEWS]
-    news = words.news_of(events, device, names=reader.names)
+    news = words.news_of(events, wall_takers(user, events), device, names=reader.names)
     recent = now - timedelta(seconds=2 * settings.ROUND_S)
     shares = sorted(queue_shares(user), key=lambda share: -share["held_gpus"])[:QUEUES]
     summary = jct_summary(user, now - DAY)
@@ -87,6 +88,7 @@ def _context(request: HttpRequest, reader: Reader, now: datetime) -> dict[str, o
     free_next = _not_free(next_free(user, now))
     whole_at = as_time_or_none(free_next["whole_at"]) if free_next else None
     measured = frame["allocated_gpus"] - frame["unknown_gpus"]
+    next_day, next_time = words.day_and_time(clock(whole_at, now, zone) if whole_at else "")
     title, title_soft = words.line_title(line, frame, device)
     return {
         "now": now,
@@ -105,17 +107,16 @@ def _context(request: HttpRequest, reader: Reader, now: datetime) -> dict[str, o
         else 0,
         "idle": max(0, measured - frame["busy_gpus"]),
         "counts": counts_of(servers),
-        "servers": servers[:MAP_MOST],
-        "hidden_servers": max(0, len(servers) - MAP_MOST),
-        "map_size": size_of_map(len(servers)),
-        "name_most": NAME_MOST[size_of_map(len(servers))],
+        "servers": [_place(server, page.shape) for server in servers[page.first : page.last]],
+        "num_servers": len(servers),
+        "page": page,
         "line_title": title,
         "line_soft": title_soft,
         "line": [
             {
                 "row": row,
                 "name": words.job_name(row["name"], row["queue"], names=reader.names),
-                "why": words.why_waits(row, device),
+                "why": words.why_words(row, device),
                 "starts": words.starts_words(row, now, zone),
             }
             for row in line["first"]
@@ -125,14 +126,22 @@ def _context(request: HttpRequest, reader: Reader, now: datetime) -> dict[str, o
         "shares_title": words.shares_title(shares, device),
         "scale_gpus": max((max(share["held_gpus"], share["quota_gpus"]) for share in shares), default=1),
         "news": [(told, clock(told.at, now, zone)) for told in news],
-        "next_free_at": clock(whole_at, now, zone) if whole_at else "",
+        "next_free_day": next_day,
+        "next_free_time": next_time,
         "free_now": bool(free_next and free_next["free_gpus"] == free_next["num_gpus"]),
         "next_free": words.next_free_words(free_next, names=reader.names),
         "wait": rough(summary["wait_p50_s"]) if summary["wait_p50_s"] is not None else None,
         "completion": rough(summary["p50_s"]) if summary["p50_s"] is not None else None,
         "band_words": range_.words,
-        "band": band_of(series, [clock(as_time(at), now, zone) for at in series["at"]]),
+        "band": band_of(series, [f"{as_time(at).astimezone(zone):%H:%M}" for at in series["at"]]),
+        "hours": hours_of(range_, zone),
     }
+
+
+def _place(server: WallServer, shape: Shape) -> tuple[WallServer, str, int]:
+    """Return a server, its note where there is room for one, and the letters of its name."""
+    note = server.note if shape.has_room(server.name, server.note) else ""
+    return server, note, shape.letters(note)
 
 
 def _not_free(rows: Sequence[NextFreeRow]) -> NextFreeRow | None:

@@ -1,6 +1,6 @@
-"""Sentences of the wall: one headline, what is free, why jobs wait, what happened."""
+"""Sentences of the wall: one headline, what is free, why jobs wait, what happened. ``causes.py`` has the causes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 
@@ -8,8 +8,8 @@ from frontend.components.devices import DeviceWord
 from frontend.components.formats import clock, counted, number
 from frontend.components.happenings import Happening, happenings
 from frontend.components.times import as_time
+from frontend.pages.wall.causes import why_failed, why_preempted, why_waits
 from scheduler.core.model.lifecycle import JobState
-from scheduler.core.model.plan import PreemptRule
 from scheduler.selectors.cluster.next_free import NextFreeRow
 from scheduler.selectors.cluster.rows import ClusterFrame, QueueShareRow
 from scheduler.selectors.rows import EventRow
@@ -21,10 +21,11 @@ NEWS_STATES = (JobState.LAUNCHING, JobState.PREEMPTING, JobState.COMPLETED, JobS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """The title of the wall: the finding, and what follows."""
+    """The title of the wall: the finding, with the name that it may be about, and what follows."""
 
     bold: str
     soft: str
+    name: str = ""
 
 
 def headline(
@@ -37,16 +38,31 @@ def headline(
         return Headline(bold="No server has reported yet", soft="")
     for told, row in zip(news, rows, strict=True):
         if row["new_state"] in (JobState.PREEMPTING, JobState.LAUNCHING) and told.at >= since:
-            return Headline(bold=f"{told.before}{told.subject}{told.words}".rstrip("."), soft=waits)
+            return Headline(name=told.subject, bold=told.words.rstrip("."), soft=waits)
     usable = frame["usable_gpus"]
     verb = "is" if frame["allocated_gpus"] == 1 == usable else "are"
     return Headline(bold=f"{number(frame['allocated_gpus'])} of {device.counted(usable)} {verb} allocated", soft=waits)
 
 
-def news_of(rows: Sequence[EventRow], device: DeviceWord, *, names: bool) -> list[Happening]:
-    """Return what happened, without names of jobs where they are not to be shown."""
+def news_of(rows: Sequence[EventRow], takers: Mapping[int, str], device: DeviceWord, *, names: bool) -> list[Happening]:
+    """Return what happened in short, without names of jobs where they are not to be shown.
+
+    ``takers``: the queue that got the GPUs of a preempted job, by event.
+    """
     shown = [row if names else _nameless(row) for row in rows]
-    return [replace(told, href="") for told in happenings(shown, device)]
+    told = zip(shown, happenings(shown, device), strict=True)
+    return [replace(one, href="", words=_short(row, takers, device) or one.words) for row, one in told]
+
+
+def _short(row: EventRow, takers: Mapping[int, str], device: DeviceWord) -> str:
+    """Return the words of an event whose sentence would be too long for a line; empty for others."""
+    if row["new_state"] == JobState.PREEMPTING:
+        by = takers.get(row["id"], "")
+        cause = why_preempted(row["reason"], by=by, own=row["queue"] or "")
+        return f" is preempted: {device.said(cause, names=[by])}."
+    if row["new_state"] == JobState.FAILED:
+        return f" failed: {why_failed(row['reason'], row['data'].get('exit_code'))}."
+    return " is lost: its jobs wait again." if row["new_state"] == "lost" else ""
 
 
 def is_news(row: EventRow) -> bool:
@@ -73,14 +89,12 @@ def line_title(line: WallLine, frame: ClusterFrame, device: DeviceWord) -> tuple
     return f"{counted(line['jobs'], 'job')} {verb}", f"for {device.counted(line['gpus'])}"
 
 
-def why_waits(row: WallWaiting, device: DeviceWord) -> str:
-    """Return the second line of a job that waits: that it was preempted just now, else why it waits."""
-    by = row["preempted_by_queue"]
-    if row["preempted_rule"] == PreemptRule.QUOTA_RECLAIM and by:
-        return f"{by} took its {device.many} back"
+def why_words(row: WallWaiting, device: DeviceWord) -> str:
+    """Return the second line of a job that waits: why it was preempted just now, else why it waits."""
+    by, own = row["preempted_by_queue"], row["queue"]
     if row["preempted_rule"]:
-        return "preempted just now"
-    return device.said(row["sentence"]).rstrip(".").split(". ")[0]
+        return device.said(why_preempted(row["preempted_rule"], by=by, own=own), names=[by])
+    return why_waits(row["reason"], row["evidence"])
 
 
 def starts_words(row: WallWaiting, now: datetime, zone: tzinfo) -> str:
@@ -96,6 +110,12 @@ def shares_title(shares: Sequence[QueueShareRow], device: DeviceWord) -> str:
     if not most["borrowed_gpus"]:
         return "No queue borrows"
     return f"{most['name']} borrows {device.counted(most['borrowed_gpus'])}"
+
+
+def day_and_time(text: str) -> tuple[str, str]:
+    """Return what stands before the last word of a time, for the small line, and the rest."""
+    day, _, time = text.rpartition(" ")
+    return day, time
 
 
 def next_free_words(row: NextFreeRow | None, *, names: bool) -> str:

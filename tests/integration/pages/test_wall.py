@@ -15,13 +15,13 @@ from frontend.components.times import Series
 from frontend.pages.wall.drawing import band_of
 from frontend.templatetags.components import both_ends
 from scheduler.core.model.errors import NotAllowed, SpecInvalid
-from scheduler.core.model.lifecycle import JobState
-from scheduler.core.model.plan import WaitReason
-from scheduler.models import Event, Job, Sample, Server, WallLink
+from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.model.plan import PreemptRule, WaitReason
+from scheduler.models import Attempt, Event, Job, Sample, Server, WallLink
 from scheduler.selectors import wall
 from scheduler.services.accounts.walls import SESSION_KEY, wall_link_create, wall_link_revoke
 from tests.integration.api.conftest import World
-from tests.support.rows.factories import job_make, sample_make, server_make
+from tests.support.rows.factories import attempt_make, job_make, sample_make, server_make
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -54,6 +54,28 @@ def test_a_screen_reads_the_wall_and_nothing_else(world: World) -> None:
     assert screen.get("/api/v1/overview").status_code == 401
 
 
+def test_the_queue_that_took_the_gpus_is_named_to_readers_that_may_know_it(world: World) -> None:
+    """In the line of the event and of the job that waits again; a lead of one queue reads of another one."""
+    now = datetime.now(UTC)
+    taker = job_make(world.speech, state=JobState.RUNNING)
+    job = job_make(world.vision, state=JobState.QUEUED, name="taken-job")
+    attempt = attempt_make(job)
+    Attempt.objects.filter(pk=attempt.pk).update(
+        state="ended", end_cause=EndCause.PREEMPTED, ended_at=now, preempt_rule=PreemptRule.QUOTA_RECLAIM,
+        preempted_by=taker,
+    )  # fmt: skip
+    data = {"by_job": taker.number}
+    Event.objects.create(
+        kind="job_state", at=now, job=job, queue=world.vision, actor="scheduler", reason=PreemptRule.QUOTA_RECLAIM,
+        old_state=JobState.RUNNING, new_state=JobState.PREEMPTING, data=data, number=99,
+    )  # fmt: skip
+    page, of_lead = (world.client(name).get("/wall").content.decode() for name in ("admin", "lead"))
+
+    assert page.count("speech took its quota back") == 3, "headline, event, line"
+    assert "speech" not in of_lead
+    assert of_lead.count("its CPU slots were lent") == 3
+
+
 def test_what_is_drained_is_not_told_as_free() -> None:
     """A quarter of eight is drained and three quarters are held: nothing was free."""
     course: dict[str, list[float | None]] = {name: [0.0] * 4 for name in ("unknown_gpus", "broken_gpus", "busy_gpus")}
@@ -81,10 +103,11 @@ def test_jobs_are_named_where_the_admin_allowed_it(world: World) -> None:
 
     shown = screen_of(link_of(world, names=True)[1]).get("/wall").content.decode()
     assert "secret-plan" in shown
-    assert "until J-1 secret-base has completed" in shown
+    assert "until secret-base completes" in shown
     hidden = screen_of(link_of(world)[1]).get("/wall").content.decode()
     assert "secret-plan" not in hidden
-    assert "until J-1 has completed" in hidden
+    assert "until J-1 completes" in hidden
+    assert "secret-base" not in hidden
     assert "canary-job" not in hidden
     assert "a job of vision" in hidden
 
@@ -217,7 +240,11 @@ def test_long_names_and_sentences_keep_their_ends(world: World) -> None:
              wait_evidence={"needed_gpus": 64, "free_gpus": 2})  # fmt: skip
     page = world.client("admin").get("/wall").content.decode()
 
-    assert f'<b title="{name}">gpu-of-the-\u2026cellar-017</b>' in page
-    assert f'<span class="fit" title="{job}"><span>{job[:-6]}</span><span>{job[-6:]}</span></span>' in page
+    shown = re.search(f'<b title="{name}">(.*?)</b>', page)
+    assert shown
+    assert shown[1].startswith("gpu-of-the")
+    assert shown[1].endswith("cellar-017")
+    assert f'<span class="fit" title="{job}"><span>{job[:-4]}</span><span>{job[-4:]}</span></span>' in page
+    assert "only 2 are free" in page
     assert both_ends("It needs 64 GPUs; no more than 2 are free", 14).endswith("<span>2 are free</span></span>")
     assert both_ends("starts now", 14) == '<span class="fit"><span>starts now</span></span>'

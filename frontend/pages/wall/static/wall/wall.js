@@ -4,7 +4,7 @@
 
 (() => {
   const root = document.documentElement, roundS = Number(root.dataset.roundS) || 300;
-  const EACH_MS = 2000, LATEST_MS = 60000, SILENT_MS = 40000, IN_MS = 1200, OUT_MS = 1600, AT_ONCE = 3, GAP_MS = 400, MOST_FLIGHTS = 12;
+  const EACH_MS = 2000, PAGE_MS = 20000, LATEST_MS = 60000, SILENT_MS = 40000, IN_MS = 1200, OUT_MS = 1600, AT_ONCE = 3, GAP_MS = 400, MOST_FLIGHTS = 12;
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   const byId = (id, from = document) => from.getElementById(id);
   let lastFrameAt = Date.now(), lastFetchAt = 0, seen = "", asked = 0, failures = 0;
@@ -54,12 +54,13 @@
   };
 
   const move = (page) => {
+    const isTurned = byId("map").dataset.page !== byId("map", page).dataset.page; // other servers, and nothing moved
     const before = cellsOf(document), after = cellsOf(page), rowsBefore = rowsOf(document), rowsAfter = rowsOf(page);
     const started = [...after.keys()].filter((job) => !before.has(job));
     const stopped = [...before.keys()].filter((job) => !after.has(job));
     const many = started.length + stopped.length > MOST_FLIGHTS;
     root.dataset.moves = String(Number(root.dataset.moves || 0) + started.length + stopped.length);
-    if (calm.matches || document.hidden || many || !(started.length + stopped.length)) { swapMap(page); swapLine(page); return; }
+    if (calm.matches || document.hidden || isTurned || many || !(started.length + stopped.length)) { swapMap(page); swapLine(page); return; }
 
     /* Where things stand before anything is swapped. */
     const places = new Map(started.map((job) => [job, rowsBefore.get(job)?.getBoundingClientRect()]));
@@ -162,7 +163,7 @@
   document.addEventListener("pointermove", stir);
   stir();
   setInterval(tick, 1000);
-  setInterval(() => { if (Date.now() - lastFetchAt > LATEST_MS) ask(); }, 5000);
+  setInterval(() => { if (Date.now() - lastFetchAt > (byId("map").dataset.pages > 1 ? PAGE_MS : LATEST_MS)) ask(); }, 5000);
   let shift = 0; // against burn-in
   setInterval(() => { shift = (shift + 2) % 6; byId("wall").style.translate = `${shift - 2}px ${shift - 2}px`; }, 600000);
   document.cookie = `zone=${encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC")}; path=/; max-age=31536000; samesite=lax${location.protocol === "https:" ? "; secure" : ""}`;
