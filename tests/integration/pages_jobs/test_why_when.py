@@ -58,7 +58,7 @@ def test_a_time_that_is_estimated_is_told_as_about(world: World) -> None:
     member = world.browser("member")
 
     assert re.search(r"starts about \d", member.open("/jobs").text)
-    assert re.search(r"at about \d\d:\d\d gpu-77 then has 2 CPU slots free", why(world, job))
+    assert re.search(r"at about (\w+ )?\d\d:\d\d gpu-77 then has 2 CPU slots free", why(world, job))
     assert re.search(r"ends about \d", member.open("/search?q=ends-soon").text)
 
 
@@ -96,6 +96,7 @@ def test_an_estimate_says_on_how_little_it_rests(world: World) -> None:
     assert "too few to tell how long jobs run: it may be far off" in text or "No job has completed yet" in text
     assert "too few to tell how far off this is" in text
     assert "Was to start at about" in text
+    assert re.search(r"Start: was due about (\w+ )?\d\d:\d\d, 9 in 10 by (\w+ )?\d\d:\d\d\.", text)
     assert "in the median" not in text
 
 

@@ -17,6 +17,7 @@ class EstimateView:
 
     Attributes:
         sub: What the estimate was made from, or why nothing is known.
+        short: The same in one line, for a phone; empty where nothing is known.
         late: The time by which nine in ten futures start it, in words; empty where nothing is known.
         basis: How far such estimates were off; empty where nothing is known.
     """
@@ -24,6 +25,7 @@ class EstimateView:
     title: str
     sub: str
     starts_in: str = ""
+    short: str = ""
     late: str = ""
     basis: str = ""
 
@@ -38,12 +40,14 @@ def estimate_view(subject: Subject) -> EstimateView | None:
         title, _, why = subject.words(found["sentence"]).partition(": ")
         title = f"Its start is {title.lower()}" if why else title
         return EstimateView(title=title, sub=why[:1].upper() + why[1:])
-    verb = "Starts" if p50_at > subject.at else "Was to start"
+    is_past, at = p50_at <= subject.at, clock(p50_at, subject.at, subject.zone)
+    late = late_words(found, subject.at, subject.zone)
     return EstimateView(
-        title=f"{verb} at about {clock(p50_at, subject.at, subject.zone)}",
+        title=f"{'Was to start' if is_past else 'Starts'} at about {at}",
+        short=f"Start: {'was due ' if is_past else ''}about {at}, {late}",
         sub=_made_words(found, subject.at),
         starts_in=relative(p50_at, subject.at),
-        late=late_words(found, subject.at, subject.zone),
+        late=late,
         basis=_stretched_words(found) + subject.explain["estimate_basis"],
     )
 
