@@ -129,7 +129,7 @@ def _first_draft(request: HttpRequest, choices: FormChoices) -> FormState:
 
 
 def _likely_queue(request: HttpRequest, choices: FormChoices) -> str:
-    """Return the queue that the reader chose in the rail, or the only one there is."""
+    """Return the queue that the reader chose in the queue switcher, or the only one there is."""
     names = [queue.name for queue in choices.queues]
     chosen = request.COOKIES.get(QUEUE_COOKIE, "")
     return chosen if chosen in names else names[0] if len(names) == 1 else ""
