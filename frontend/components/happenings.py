@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from frontend.components.devices import DeviceWord
-from frontend.components.event_words import jobs, queues, servers
+from frontend.components.event_words import jobs, queues, servers, settings
 from frontend.components.event_words.said import SUBJECT, Said, why_of
 from frontend.components.event_words.trials import trial_words
 from frontend.components.formats import duration, joined
@@ -150,19 +150,6 @@ def _job_idle(row: EventRow) -> Said:
     )
 
 
-def _settings(row: EventRow) -> Said:
-    before, after = row["data"].get("before", {}), row["data"].get("after", {})
-    if "paused" in after:
-        if after["paused"]:
-            return "warn", "pause", f"{row['actor']} paused scheduling{why_of(row)}."
-        return "info", "play", f"{row['actor']} let scheduling go on{why_of(row)}."
-    parts = [f"{name} from {before.get(name)} to {value}" for name, value in after.items() if isinstance(value, str)]
-    parts = parts or [name.replace("_", " ") for name in after]
-    why = f": {row['data']['reason']}" if row["data"].get("reason") else "."
-    after_what_if = f" after the what-if {row['data']['scenario_name']}" if row["data"].get("scenario_name") else ""
-    return "info", "settings", f"{row['actor']} changed {', '.join(parts)}{after_what_if}{why}"
-
-
 def _shadow(row: EventRow) -> Said:
     policy = row["data"].get("after", {}).get("policy")
     words = f"let {policy} plan as a shadow" if policy else "ended the shadow policy"
@@ -262,7 +249,7 @@ _WORDS: dict[str, Callable[[EventRow], Said]] = {
     ),
     "queue": lambda row: ("info", "layers", f"{row['actor']} made {SUBJECT}."),
     "membership": queues.membership_words,
-    "settings": _settings,
+    "settings": settings.settings_words,
     "server_state": servers.server_state_words,
     "server_change": servers.server_change_words,
     "server_removal": servers.server_removal_words,

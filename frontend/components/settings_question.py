@@ -8,7 +8,8 @@ from typing import Any
 from django.http import HttpRequest
 
 from frontend.components.devices import DeviceWord, device_word
-from frontend.components.formats import counted
+from frontend.components.event_words.settings import CALLED
+from frontend.components.formats import counted, data_size
 from frontend.components.option_fields import option_label, option_text
 from frontend.components.viewer import now_utc
 from scheduler.core.model.errors import SpecInvalid
@@ -54,14 +55,11 @@ class SettingsQuestion:
     at: datetime
 
 
-def settings_question(
-    request: HttpRequest, *, changes: Mapping[str, Any], called: Mapping[str, str] | None = None
-) -> SettingsQuestion:
+def settings_question(request: HttpRequest, *, changes: Mapping[str, Any]) -> SettingsQuestion:
     """Return the question about a change of settings.
 
     Args:
         changes: As ``settings_change`` takes them.
-        called: What settings are called, where not as REST calls them.
 
     Raises:
         NotAllowed, SpecInvalid: As ``settings_change``.
@@ -75,9 +73,9 @@ def settings_question(
         version=cluster.settings_version,
         changes=[
             SettingChange(
-                what=(called or {}).get(name, name.replace("_", " ")),
-                before=_text(before[name]),
-                after=_text(after[name]),
+                what=CALLED[name],
+                before=_valued(name, before[name]),
+                after=_valued(name, after[name]),
             )
             for name in FIELDS
             if before[name] != after[name]
@@ -92,6 +90,10 @@ def reason_missing(error: SpecInvalid) -> str:
     """Return what is wrong with the reason, where nothing else is; empty where something else is."""
     is_reason = all(entry.pointer == "/reason" for entry in error.errors)
     return " ".join(f"Why{entry.detail.removeprefix('reason')}" for entry in error.errors) if is_reason else ""
+
+
+def _valued(name: str, value: Any) -> str:  # any JSON value of a setting
+    return data_size(value) if name.endswith("_bytes") else _text(value)
 
 
 def _text(value: Any) -> str:  # any JSON value of a setting

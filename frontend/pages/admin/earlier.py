@@ -3,17 +3,11 @@
 from datetime import datetime
 from typing import TypedDict
 
+from frontend.components.event_words.settings import CALLED
 from frontend.components.settings_history import settings_history
-from frontend.pages.admin.settings_form import SECONDS_LABELS, SECTIONS, VOLUME_LABELS
 from scheduler.services.cluster.settings import FIELDS, cluster_row, settings_of
 
 SHOWN = 10
-# What settings are called in the middle of a sentence.
-CALLED: dict[str, str] = {
-    **{name: label[0].lower() + label[1:] for name, label in (*VOLUME_LABELS, *SECONDS_LABELS)},
-    **{str(kind): label.lower() for kind, label, _ in SECTIONS},
-    **{f"{kind}_options": f"options of the {label.lower()}" for kind, label, _ in SECTIONS},
-}
 
 
 class EarlierSettings(TypedDict):

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from frontend.pages.admin.settings_form import MANY, SECONDS_LABELS, SIZES, VOLUME_LABELS
+from frontend.components.event_words.settings import SECONDS_LABELS, VOLUME_LABELS
+from frontend.pages.admin.settings_form import MANY, SIZES
 from scheduler.core.model.errors import FieldError, SpecInvalid
 from scheduler.core.spec.units import format_size
 from scheduler.models import Cluster

@@ -10,7 +10,6 @@ from frontend.components.errors import page
 from frontend.components.settings_history import version_before
 from frontend.components.settings_question import reason_missing, settings_question
 from frontend.components.viewer import now_utc
-from frontend.pages.admin.earlier import CALLED
 from frontend.pages.admin.views import require_admin, sent_version
 from scheduler.core.model.errors import Conflict, NotFound, SpecInvalid
 from scheduler.models import Event
@@ -37,7 +36,7 @@ def restore(request: HttpRequest, event: int) -> HttpResponseBase:
 
 
 def _question(request: HttpRequest, event: Event, *, wrong: str = "") -> HttpResponseBase:
-    question = settings_question(request, changes=settings_restored(event), called=CALLED)
+    question = settings_question(request, changes=settings_restored(event))
     if not (question.changes or wrong):
         messages.info(request, "These settings are in force already.")
         return redirect("admin")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from frontend.components.devices import DeviceWord
+from frontend.components.event_words.settings import KIND_LABELS, SECONDS_LABELS, VOLUME_LABELS
 from frontend.components.option_fields import OptionField, option_fields, option_label, options_sent
 from scheduler.choices import Choice, ChoiceKind, choices
 from scheduler.core.model.errors import FieldError
@@ -17,24 +18,14 @@ from scheduler.models import Cluster
 from scheduler.services.cluster.settings import SECONDS, VOLUME
 
 Plural = Literal["policies", "localities", "mechanisms", "introspections"]
-SECTIONS: tuple[tuple[ChoiceKind, str, Plural], ...] = (
-    ("policy", "Policy", "policies"),
-    ("locality", "Locality", "localities"),
-    ("mechanism", "Mechanism", "mechanisms"),
-    ("introspection", "Introspection", "introspections"),
-)
-VOLUME_LABELS = (
-    ("user_most_queued", "Jobs that a user may have queued"),
-    ("spec_most_bytes", "Size of a spec, files included"),
-    ("experiment_most_jobs", "Jobs of an experiment"),
-    ("code_most_bytes", "Size of a sent folder"),
-    ("code_most_files", "Files of a sent folder"),
-)
+PLURALS: dict[ChoiceKind, Plural] = {
+    "policy": "policies",
+    "locality": "localities",
+    "mechanism": "mechanisms",
+    "introspection": "introspections",
+}
+SECTIONS = tuple((kind, label, PLURALS[kind]) for kind, label in KIND_LABELS.items())
 SIZES = frozenset(name for name in VOLUME if name.endswith("_bytes"))
-SECONDS_LABELS = (
-    ("min_run_s", "Least run in seconds"),
-    ("smoke_run_s", "Seconds that a job of several devices runs on one first"),
-)
 _NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 # Kinds of which any number may be chosen; their options are kept by name.
 MANY = frozenset({"introspection"})

@@ -6,7 +6,8 @@ import pytest
 from django.contrib.auth.models import User
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
-from frontend.pages.admin.earlier import CALLED, earlier_settings
+from frontend.components.event_words.settings import CALLED
+from frontend.pages.admin.earlier import earlier_settings
 from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.models import Cluster, Event
 from scheduler.notify import use_bell
@@ -146,7 +147,7 @@ def test_earlier_settings_name_what_differs_as_the_page_does(admin: User) -> Non
     newest = earlier_settings()[0]
 
     assert newest["differ"] == ["policy", "options of the policy", "jobs that a user may have queued"]
-    assert CALLED.keys() == set(FIELDS) - {"paused"}
+    assert CALLED.keys() == set(FIELDS)
 
 
 def test_settings_can_be_rolled_back_to_any_earlier_version(admin: User) -> None:

@@ -89,6 +89,21 @@ def test_restoring_earlier_settings_is_asked_likewise(world: World, client: Clie
     assert cluster_row().policy == "srtf"
 
 
+def test_settings_of_a_variant_are_called_as_on_the_form(world: World, client: Client) -> None:
+    """No reader of the question knows the names of REST; a size has its unit."""
+    changed = {"policy": "srtf", "min_run_s": 45.0}
+    scenario = scenario_make(world.admin, state=ScenarioState.COMPLETED, variants=[{"policy": "fifo"}, changed])
+
+    page = read(client, f"/whatif/{scenario.pk}/apply?variant=1")
+    world.settings(spec_most_bytes=512 * 1024, min_run_s=45.0)
+    back = read(client, f"/admin/restore/{Event.objects.filter(kind='settings').latest('pk').pk}")
+
+    assert "Least run in seconds 0 45" in page
+    assert "Least run in seconds 45 0" in back
+    assert "Size of a spec, files included 512 KiB" in back.replace("\N{NO-BREAK SPACE}", " ")
+    assert not re.search(r"min.run.s|spec.most.bytes", page + back, flags=re.IGNORECASE)
+
+
 def test_nothing_is_claimed_while_scheduling_is_paused(world: World, client: Client) -> None:
     """No round is made then."""
     world.settings(paused=True)
@@ -100,14 +115,14 @@ def test_nothing_is_claimed_while_scheduling_is_paused(world: World, client: Cli
 
 
 def test_an_unreliable_answer_takes_the_words_on_the_same_page(world: World, client: Client) -> None:
-    """The field stands beside the reason."""
+    """The field stands beside the reason; the browser refuses other words, so that the typed reason stays."""
     scenario = asked(world)
     off = {"key": "avg_jct_s", "kind": "time", "happened": 3600.0, "replayed": 7200.0, "error_frac": 1.0}
     Scenario.objects.filter(pk=scenario.pk).update(about={"fidelity": [off]})
 
     page = client.get(f"/whatif/{scenario.pk}/apply?variant=1").content.decode()
 
-    assert 'name="anyway"' in page
+    assert re.search(r'name="anyway" value="" required pattern=" \*not reliable \*"', page)
     assert 'name="reason"' in page
 
 

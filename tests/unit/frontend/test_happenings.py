@@ -25,6 +25,10 @@ def row(kind: str, reason: str, data: dict[str, Any], **about: Any) -> EventRow:
     ("event", "words"),
     [
         (
+            row("settings", "change", {"before": {"min_run_s": 45.0}, "after": {"min_run_s": 0.0}, "reason": "quick"}),
+            "mia changed least run in seconds: quick",
+        ),
+        (
             row("job_resized", "share", {"gpus_before": 2, "gpus": 4}, **JOB),
             "train grows from 2 to 4 CPU slots: the policy shares them out anew.",
         ),
