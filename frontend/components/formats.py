@@ -23,6 +23,13 @@ def significant(value: float | None) -> str:
     return NOT_MEASURED if value is None else number(value, digits_of(value))
 
 
+def gpu_hours(hours: float | None) -> str:
+    """Return GPU-hours, as read on all pages: 0.08, 1.23, 12.3, 4 212; hundredths are half a minute of one GPU."""
+    if hours is not None and 0 < hours < 0.005:
+        return "under 0.01"
+    return NOT_MEASURED if hours is None else number(hours, min(2, digits_of(hours)))
+
+
 def whole_s(seconds: float) -> float:
     """Return seconds as a page counts them: whole ones, and never none, since no one reads milliseconds of a wait."""
     return max(1.0, float(int(seconds)))

@@ -21,7 +21,14 @@ from scheduler.services.inputs import REASON_CHARS
 
 register = template.Library()
 
-for filter_ in (formats.number, formats.significant, formats.signed, formats.percent, formats.duration):
+for filter_ in (
+    formats.number,
+    formats.significant,
+    formats.gpu_hours,
+    formats.signed,
+    formats.percent,
+    formats.duration,
+):
     register.filter(filter_.__name__, filter_)
 register.filter("data_size", formats.data_size)
 register.filter("day", formats.day)

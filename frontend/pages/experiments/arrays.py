@@ -8,7 +8,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from frontend.components.errors import page
-from frontend.components.formats import counted, duration, joined, number
+from frontend.components.formats import counted, duration, gpu_hours, joined, number
 from frontend.components.viewer import now_utc
 from frontend.pages.experiments.losses import losses_words
 from frontend.pages.experiments.sorting import SortHead, sorted_rows
@@ -115,7 +115,7 @@ def _tiles(row: ArrayDetail) -> list[dict[str, str]]:
         {"label": "Waiting", "value": number(sums["waiting"])},
         {"label": "Failed", "value": number(states.get("failed", 0))},
         {"label": "Least loss", "value": f"{min(losses):.4g}" if losses else "", "missing": no_loss},
-        {"label": "GPU time", "value": number(sum(one["gpu_hours"] for one in jobs), 1), "unit": "GPU-h"},
+        {"label": "GPU time", "value": gpu_hours(sum(one["gpu_hours"] for one in jobs)), "unit": "GPU-h"},
     ]
 
 

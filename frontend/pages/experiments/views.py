@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from frontend.components.errors import page
-from frontend.components.formats import counted, duration, number, significant
+from frontend.components.formats import counted, duration, gpu_hours, number, significant
 from frontend.components.viewer import now_utc
 from frontend.pages.experiments.arrays import array_lines
 from frontend.pages.experiments.charts import curves_chart, parallel_chart
@@ -184,7 +184,7 @@ def _tiles(row: ExperimentDetail) -> list[dict[str, str]]:
         {"label": "Submitted", "value": number(len(members)), "unit": f"of {number(row['configurations'])}"},
         {"label": "Promising", "value": number(promising), "delta": "a GPU of their own"},
         {"label": "Given up", "value": number(ended), "delta": f"{counted(saved, 'step')} not run" if saved else ""},
-        {"label": "GPU time", "value": number(row["gpu_hours"], 1), "unit": "GPU-h", "delta": "of all its jobs"},
+        {"label": "GPU time", "value": gpu_hours(row["gpu_hours"]), "unit": "GPU-h", "delta": "of all its jobs"},
     ]
 
 
@@ -196,7 +196,7 @@ def _tiles_of_all(row: ExperimentDetail, best: ConfigurationRow | None, no_loss:
         {"label": "Submitted", "value": number(len(row["members"])), "unit": f"of {number(row['configurations'])}"},
         {"label": "Completed", "value": number(states["completed"])},
         {"label": "Failed", "value": number(states["failed"])},
-        {"label": "GPU time", "value": number(row["gpu_hours"], 1), "unit": "GPU-h", "delta": "of all its jobs"},
+        {"label": "GPU time", "value": gpu_hours(row["gpu_hours"]), "unit": "GPU-h", "delta": "of all its jobs"},
     ]
 
 

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from frontend.components.costs import CostLine, cost_line
 from frontend.components.devices import DeviceWord
-from frontend.components.formats import counted, iso, significant
+from frontend.components.formats import counted, gpu_hours, iso
 from frontend.components.times import Range
 from frontend.components.viewer import now_utc
 from scheduler.models import Queue
@@ -91,7 +91,7 @@ def _taken_title(took: TakenReport, device: DeviceWord) -> str:
     if not total["preemptions"]:
         return f"No job of {took['queue']} was preempted"
     times = counted(total["preemptions"], "preemption")
-    lost = f"{significant(total['lost_gpu_hours'])} {device.one}-hours of work"
+    lost = f"{gpu_hours(total['lost_gpu_hours'])} {device.one}-hours of work"
     return (
         f"{times} cost {took['queue']} {lost}" if total["lost_gpu_hours"] else f"{times} cost {took['queue']} no work"
     )
@@ -105,7 +105,7 @@ def _busy_frac(row: UsageRow) -> float | None:
 def _card(queue: Queue, rows: list[LoanRow], device: DeviceWord, *, is_lent: bool) -> tuple[str, list[LoanRow], str]:
     """Return one card of the ledger; loans of less than a GPU-second are left out."""
     rows = [row for row in rows if row["gpu_hours"] >= LEAST_GPU_HOURS or row["gpus_now"] or row["recalls"]]
-    hours = significant(sum(row["gpu_hours"] for row in rows))
+    hours = gpu_hours(sum(row["gpu_hours"] for row in rows))
     verb = "lent" if is_lent else "borrowed"
     said = f"{hours} {device.one}-hours" if rows else "nothing"
     return f"{queue.name} {verb} {said}", rows, verb

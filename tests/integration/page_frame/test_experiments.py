@@ -88,7 +88,7 @@ def test_page_says_the_best_and_a_reason_for_every_configuration() -> None:
     assert "No verdict before its first look, after 10 steps." in text
     assert "Configuration 2 leads with 0.200, 1 of 3 are given up" in text
     assert "The best so far has lr 0.02" in text
-    assert ">1.5<" in text  # GPU-hours of three jobs
+    assert ">1.50<" in text  # GPU-hours of three jobs
     figure = json.loads(text.split('id="parallel-figure" type="application/json">')[1].split("</script>")[0])
     assert len(figure["data"]) == 3
 

@@ -11,6 +11,7 @@ from frontend.components.formats import (
     counted,
     data_size,
     duration,
+    gpu_hours,
     joined,
     number,
     percent,
@@ -47,6 +48,24 @@ def spaced(text: str) -> str:
 def test_durations_name_their_two_largest_units(seconds: float | None, text: str) -> None:
     """A length of time is never longer than it needs to be, and never a bare number."""
     assert spaced(duration(seconds)) == text
+
+
+@pytest.mark.parametrize(
+    ("hours", "text"),
+    [
+        (0, "0"),
+        (0.004, "under 0.01"),
+        (0.083, "0.08"),
+        (0.5, "0.50"),
+        (1.234, "1.23"),
+        (12.34, "12.3"),
+        (4212.4, "4 212"),
+        (None, "not measured"),
+    ],
+)
+def test_gpu_hours_have_three_digits_and_no_more_than_hundredths(hours: float | None, text: str) -> None:
+    """Nothing shorter than half a minute of one GPU is told."""
+    assert spaced(gpu_hours(hours)) == text
 
 
 @pytest.mark.parametrize(
