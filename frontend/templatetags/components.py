@@ -242,7 +242,7 @@ def in_words(context: template.Context, text: object, name: str = "") -> str:
 @register.filter
 def with_subject(text: str, label: str) -> str:
     """Write an error of a field for a list of several: its label first, once."""
-    return text if str(text).startswith(f"{label} ") else f"{label}: {text}"
+    return text if str(text).startswith((f"{label} ", f'"{label}" ')) else f"{label}: {text}"
 
 
 @register.filter

@@ -128,7 +128,7 @@ def test_what_cannot_start_so_is_an_error_at_its_field(world: World) -> None:
     once = browser.send("/jobs/new", {**FIELDS, "max_servers": "2", "launch": "job"})
     silent = browser.send("/jobs/new", {**FIELDS, "max_servers": "2", "command": "torchrun train.py"})
 
-    for page, words in ((once, "set max_servers to 1"), (silent, "Say how often torchrun is started")):
+    for page, words in ((once, 'set "Servers" to 1'), (silent, "Say how often torchrun is started")):
         assert words in page.text
         assert page.having(id="id_launch_error")
     assert not Job.objects.filter(name="resnet", spec__launch__per="job", spec__resources__max_servers=2).exists()
@@ -169,6 +169,25 @@ def test_five_wrong_fields_mark_five_fields(world: World) -> None:
     assert value_of(page, "file-0-name") == "a.py"
     assert "python train.py --note" in page.html
     assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "said"),
+    [
+        ("total_steps", "1.5", "Steps in all must be a whole number. You asked for 1.5."),
+        ("min_gpus", "x", "&quot;At least&quot; must be a whole number"),
+        ("launch", "sideways", "&quot;Start its command&quot; must be job"),
+        ("depends_on", "x", "&quot;Starts after&quot; must name a job such as J-12"),
+        ("warn_before", "60s", "&quot;Warned before it&quot; needs a &quot;Longest run&quot;: it says how long before"),
+    ],
+)
+def test_label_that_is_no_noun_stands_in_quotes(world: World, field: str, typed: str, said: str) -> None:
+    """At the field and in the list above it the sentence reads as one; no key of a spec is left in it."""
+    page = world.browser("member").send("/jobs/new", {**FIELDS, field: typed})
+
+    found = re.findall(rf">{re.escape(said)}[^<]*<", page.html)
+    assert len(found) == 2
+    assert not any(re.search(r"[a-z]_[a-z]", sentence) for sentence in found)
 
 
 def test_the_same_wrong_spec_gets_the_same_sentences_by_rest(world: World) -> None:

@@ -1,6 +1,7 @@
 """The submit form: fields with their labels and help. What is right is decided by the spec's parser and the service."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 
 from frontend.components.devices import DeviceWord
-from frontend.pages.jobs.submit.spec_fields import GIT, field_of, unix_lines
+from frontend.pages.jobs.submit.spec_fields import GIT, POINTERS, field_of, unix_lines
 from scheduler.core.model.errors import FieldError
 from scheduler.core.spec.launch import LaunchPer
 from scheduler.core.spec.limits import DEFAULT_GRACE_S
@@ -43,7 +44,10 @@ LAUNCHES = (
     (LaunchPer.SERVER.value, "Once on each server"),
     (LaunchPer.GPU.value, "Once for every GPU"),
 )
+# Labels that are no nouns: a sentence that begins with one has it in quotes.
+NO_NOUNS = frozenset({"git_subdir", "min_gpus", "max_gpus", "launch", "warn_before", "depends_on"})
 UPLOADS = frozenset({"upload", "archive"})
+_KEY = re.compile(r"(?<![\w'\"./-])[a-z]+_[a-z]+\b(?!['\"./-])")
 MOST_FILES = 80  # rows that are read; the spec allows fewer and says so
 
 
@@ -185,18 +189,28 @@ class SpecForm(forms.Form):
                 continue
             name = field_of(error.pointer)
             detail = _of_line(error)
-            self.add_error(name, detail if name is None else _of_field(detail, error.pointer, str(self[name].label)))
+            self.add_error(name, detail if name is None else self._of_field(detail, error.pointer, name))
             if name is not None:
                 self[name].help_text = ""  # the error stands in its place
 
+    def _of_field(self, detail: str, pointer: str, name: str) -> str:
+        """Return the sentence with labels of fields in place of keys of the spec; its own is the subject."""
+        label = str(self[name].label)
+        subject = f'"{label}"' if name in NO_NOUNS else label
+        for key in (label, *_keys_of(pointer, name)):
+            if detail.lower().startswith(f"{key.lower()} "):
+                return f"{subject}{self._labelled(detail[len(key) :])}"
+        return self._labelled(detail)
 
-def _of_field(detail: str, pointer: str, label: str) -> str:
-    """Return the sentence with the label of its field as its subject, in place of the key of the spec."""
-    key = pointer.rpartition("/")[2]
-    for subject in (label, pointer.removeprefix("/").replace("/", " "), key):
-        if subject and detail.lower().startswith(f"{subject.lower()} "):
-            return f"{label}{detail[len(subject) :]}"
-    return detail
+    def _labelled(self, text: str) -> str:
+        return _KEY.sub(lambda key: f'"{self[key[0]].label}"' if key[0] in self.fields else key[0], text)
+
+
+def _keys_of(pointer: str, name: str) -> list[str]:
+    """Return what a sentence about a place in a spec may call it, the longest first."""
+    above = [place for place in POINTERS if POINTERS[place] == name and f"{pointer}/".startswith(f"{place}/")]
+    places = [pointer, *above]
+    return [key for place in places for key in (place.strip("/").replace("/", " "), place.rpartition("/")[2]) if key]
 
 
 def _of_line(error: FieldError) -> str:
