@@ -51,7 +51,8 @@ def _submit_one(given: Namespace, asked: Asked) -> int:
     files = {Path(name).name: spec_bytes(name) for name in given.file}
     if given.dry_run:
         tried = client.preview(asked.spec, folder=asked.folder, files=files, tell=tell)
-        show(given, tried, in_words(preview_text(tried), devices_named(client.device_kinds)))
+        text = preview_text(tried, sent_folder=asked.folder is not None)
+        show(given, tried, in_words(text, devices_named(client.device_kinds)))
         _warn(tried.get("warnings"))
         return 0 if tried["preview"]["feasible"] is not False else 1
     try:

@@ -8,6 +8,7 @@ from typing import Any
 
 from clusterweb.cli.asked import asked_of
 from clusterweb.cli.jobs import MOST_ROWS, show, tell
+from clusterweb.cli.output.foretold import stored_text
 from clusterweb.cli.output.text import counted, devices_named, duration, in_words, since, table
 from clusterweb.client.client import ENDED, Client
 from clusterweb.client.errors import CommandError
@@ -27,7 +28,7 @@ def sweep(given: Namespace) -> int:
     body = _body(given, client)
     tried: Json = client.post("experiments", json.dumps(body).encode(), dry_run="true")
     if given.dry_run:
-        show(given, tried, _listed(tried))
+        show(given, tried, f"{_listed(tried)}\n{stored_text(sent_folder='code' in body)}")
         return 0
     _ask(tried["count"], is_sure=given.yes)
     made: Json = client.post("experiments", json.dumps(body).encode())
@@ -179,7 +180,7 @@ def _listed(tried: Json) -> str:
     if len(rows) < tried["count"]:
         lines.append(f"... and {tried['count'] - len(rows)} more")
     command = " ".join(tried["command"])
-    return "\n".join([*lines, "", f"{counted(tried['count'], 'job')}. The first runs: {command}", "Nothing is stored."])
+    return "\n".join([*lines, "", f"{counted(tried['count'], 'job')}. The first runs: {command}"])
 
 
 def _plain(value: float | None) -> str:

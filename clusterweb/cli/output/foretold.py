@@ -8,8 +8,8 @@ from clusterweb.client.rows import Build, DryRun, EnvironmentAnswer, Estimate, E
 LOG_LINES = 10
 
 
-def preview_text(answer: DryRun) -> str:
-    """Return what a dry run found, a line each."""
+def preview_text(answer: DryRun, *, sent_folder: bool) -> str:
+    """Return what a dry run found, a line each, and what it left on the server."""
     preview = answer["preview"]
     lines = [f"{'ok' if check['ok'] else 'NO'}  {check['text']}" for check in answer["checks"]]
     lines += when_lines(preview["estimate"]) if preview["starts"] == "later" else []
@@ -19,7 +19,12 @@ def preview_text(answer: DryRun) -> str:
         name = f"J-{job['number']} {job['name']}" if job["number"] else job["name"]
         gpus = "1 GPU" if job["num_gpus"] == 1 else f"{job['num_gpus']} GPUs"
         lines.append(f"Makes room: {name} of {job['queue']}, {gpus} ({job['rule'].replace('_', ' ')}).")
-    return "\n".join([*lines, "Nothing is stored."])
+    return "\n".join([*lines, stored_text(sent_folder=sent_folder)])
+
+
+def stored_text(*, sent_folder: bool) -> str:
+    """Return what a dry run left on the server: no job, but the folder that was sent for it."""
+    return "No job is stored; the folder stays on the server." if sent_folder else "Nothing is stored."
 
 
 def wait_lines(found: Explanation) -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from scheduler.models import Job
+from scheduler.services.retention.policy import SENT_FOLDERS
 from tests.integration.pages_jobs.conftest import World
 from tests.integration.pages_jobs.test_form import FIELDS, value_of
 
@@ -23,6 +24,18 @@ def zip_of(**files: str) -> SimpleUploadedFile:
 
 
 IN_FOLDER = "apiVersion: v1\nname: packed\nqueue: vision\ncommand: [python, main.py, a b]\nresources: {gpus: 2}\n"
+
+
+def test_dry_run_says_that_a_sent_folder_stays(world: World) -> None:
+    """No job is stored, but what was sent for it is; without a folder nothing is."""
+    browser = world.browser("member")
+    asked = {**FIELDS, "command": "python main.py", "action": "check"}
+    sent, without = (browser.send("/jobs/new", one) for one in ({**asked, "archive": zip_of(main_py="1\n")}, asked))
+
+    assert f"No job is stored; the folder stays on the server for {SENT_FOLDERS.days} days." in sent.text
+    assert "Nothing is stored" not in sent.text
+    assert "Nothing is stored yet." in without.text
+    assert not Job.objects.exists()
 
 
 def test_job_yaml_of_a_sent_folder_fills_the_form(world: World) -> None:

@@ -20,6 +20,7 @@ from scheduler.selectors.cluster.servers import device_kinds, isolations
 from scheduler.selectors.jobs.reason_rows import JobPreview, PreemptedJob
 from scheduler.selectors.rows import Json
 from scheduler.services.jobs.check import spec_check
+from scheduler.services.retention.policy import SENT_FOLDERS
 from scheduler.whatif.one_job.preview import job_preview
 
 
@@ -34,7 +35,7 @@ class Leaver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """The answer to "what would become of it?"; ``rows`` are names and values."""
+    """The answer to "what would become of it?"; ``rows`` are names and values, ``kept`` says what stays of asking."""
 
     title: str
     sentence: str
@@ -42,6 +43,7 @@ class Preview:
     icon: str
     rows: list[tuple[str, str]]
     leavers: list[Leaver]
+    kept: str
     stored_yaml: str
 
 
@@ -67,6 +69,7 @@ def preview_of(request: HttpRequest, spec: JobSpec) -> Preview:
             *reach_rows(isolations(request.user, names)),
         ],
         leavers=[_leaver(row, word) for row in found["preempts"]],
+        kept=_kept(spec),
         stored_yaml=spec_as_yaml(spec.to_json()),
     )
 
@@ -121,6 +124,13 @@ def _when_rows(request: HttpRequest, found: JobPreview) -> list[tuple[str, str]]
         return [("When", estimate["sentence"])]
     known_from = ("Known from", counted(estimate["futures"], "simulated future"))
     return [*time_rows(estimate, now_utc(), viewer_zone(request)), known_from]
+
+
+def _kept(spec: JobSpec) -> str:
+    """Return what a dry run leaves on the server: no job, but the folder that was sent or fetched for it."""
+    if spec.code is None or not spec.code.manifest:
+        return "Nothing is stored yet."
+    return f"No job is stored; the folder stays on the server for {counted(SENT_FOLDERS.days, 'day')}."
 
 
 def _leaver(row: PreemptedJob, word: DeviceWord) -> Leaver:

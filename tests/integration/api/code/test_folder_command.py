@@ -288,7 +288,9 @@ def test_signs_of_a_shell_are_warned_of(shop: World, capsys: pytest.CaptureFixtu
     tried = capsys.readouterr()
     assert main([*asked, *command]) == 0
     stored = capsys.readouterr()
+    assert main(["submit", ".", "--queue", "vision", "--dry-run", *command]) == 0
 
+    assert "No job is stored; the folder stays on the server.\n" in capsys.readouterr().out
     for found in (tried, stored):
         assert f"Warning: No shell reads the command: {told}\n" in found.err
         assert json.loads(found.out)["warnings"] == [f"No shell reads the command: {told}"]
