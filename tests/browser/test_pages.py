@@ -114,6 +114,39 @@ def test_half_typed_form_comes_back_until_it_is_discarded(member: Watched) -> No
 
 
 @pytest.mark.parametrize("mode", ["form", "yaml"])
+def test_draft_of_a_clone_keeps_the_environment_that_came_with_it(member: Watched, demo: Stack, mode: str) -> None:
+    """Only what was typed is kept: values that may be secrets come with the page again, also beside typed lines."""
+    given = {"SEED": "1", "NOTE": "two words"}
+    job = demo.client("member").submit(name="to-clone", queue="vision", command=["python", "-c", "pass"], env=given)
+    page, note = member.open(f"/jobs/new?clone={job}&mode={mode}"), member.page.locator("[data-draft-note]")
+    field = page.locator("[name=env]" if mode == "form" else "[name=spec]")
+    came = field.input_value()
+    assert "two words" in came
+    name = page.locator("[name=name]")
+
+    def back_again() -> None:
+        page.get_by_role("link", name="Jobs", exact=True).first.click()
+        page.wait_for_url("**/jobs")
+        page.go_back()
+        words = note.locator("[data-draft-words]")
+        expect(words).to_have_text(re.compile(r"^Your draft from \d\d:\d\d was restored\.$"))
+        assert "two words" not in page.evaluate("JSON.stringify(sessionStorage)")
+
+    if mode == "yaml":
+        field.fill(came.replace("to-clone", "cloned"))
+        back_again()
+        expect(field).to_have_value(came.replace("to-clone", "cloned"))
+        return
+    name.fill("cloned")
+    back_again()
+    assert (name.input_value(), field.input_value()) == ("cloned", came)
+    assert "SEED" not in page.evaluate("JSON.stringify(sessionStorage)")
+    field.fill(f"{came}\nEPOCHS=2")
+    back_again()
+    assert (name.input_value(), field.input_value()) == ("cloned", f"{came}\nEPOCHS=2")
+
+
+@pytest.mark.parametrize("mode", ["form", "yaml"])
 def test_form_sent_after_the_session_ended_comes_back_after_sign_in(member: Watched, demo: Stack, mode: str) -> None:
     """With its files and its folder; the sign-in says that nothing was sent, and the second submit stores one job."""
     page, note = member.open("/jobs/new?template=lstm"), member.page.locator("[data-draft-note]")
