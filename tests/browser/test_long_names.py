@@ -45,6 +45,46 @@ def test_a_long_name_is_wrapped(page: Page, site: Site, path: str, width: int) -
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+AUDIT_CELLS = [
+    "lea.meier",
+    "changed whether queues mix on a server",
+    "vision production-checkpoints",
+    "introspection options migration, the most moves of a round",
+    "Everybody gets a turn before the deadline on Wednesday",
+]
+END = """<span class="badge t-bad">Failed</span><span class="soft detail">Ended with exit code 1, on rank 0</span>
+<code class="soft detail">RuntimeError: allocation of 2.00 GiB failed, expandable segments may help</code>"""
+BROKEN = """row => {
+  const found = [], walker = document.createTreeWalker(row, NodeFilter.SHOW_TEXT);
+  const words = (node) => [...node.data.matchAll(/[A-Za-z]+/g)];
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) for (const word of words(node)) {
+    const range = document.createRange();
+    range.setStart(node, word.index);
+    range.setEnd(node, word.index + word[0].length);
+    if (new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size > 1) found.push(word[0]);
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1000, 1440])
+def test_no_ordinary_word_breaks_beside_a_long_name(page: Page, site: Site, width: int) -> None:
+    """In the audit list, and on a phone in the attempts of a failed job; no page scrolls sideways."""
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(f"{site.url}/admin/audit")
+    entry = page.locator("table.audit tbody tr").first
+    entry.evaluate("(row, texts) => texts.forEach((text, at) => { row.cells[at].textContent = text; })", AUDIT_CELLS)
+
+    assert entry.evaluate(BROKEN) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.goto(f"{site.url}{site.paths['job-tab attempts']}")
+    attempt = page.locator("table.attempts-table tbody tr").first
+    attempt.locator("td.end").evaluate("(cell, html) => { cell.innerHTML = html; }", END)
+
+    assert width > 859 or attempt.evaluate(BROKEN) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 @pytest.mark.parametrize("width", [390, 1440])
 def test_owners_of_waiting_jobs_break_only_where_they_are_long(page: Page, site: Site, width: int) -> None:
     """A hyphen breaks no ordinary name; a long one is wrapped within the page."""
