@@ -27,7 +27,7 @@ from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, Actor
 from scheduler.services.cluster.settings import cluster_row, config_of
 from scheduler.services.queues.change import queue_access
-from scheduler.services.queues.quotas import Quota, SiblingQuota, check_cluster, quota_problems, sums_to_ask
+from scheduler.services.queues.quotas import Quota, SiblingQuota, quota_problems, sums_to_ask
 from scheduler.simulator.forecasts.paired import Paired
 from scheduler.simulator.forecasts.quota_forecast import Forecast, QueueOutlook, forecast
 from scheduler.simulator.forecasts.run_times import ended_of
@@ -67,17 +67,15 @@ def quota_forecast(
     Raises:
         NotFound: ``actor`` may not see the queue.
         NotAllowed: ``actor`` is neither an admin nor a lead of the queue.
-        SpecInvalid: A bad number, or more than the cluster has.
+        SpecInvalid: A bad number, or more than an actor who may only ask for it may ask for.
     """
     access = queue_access(actor, queue)
     if not access.at_least(queue.pk, Role.LEAD):
         raise NotAllowed(f"Only admins and leads of {queue.name} may ask what another quota would do.")
     may_save = access.may_change_quota(queue)
-    problems = quota_problems(queue, after, moves, names_holders=may_save)
+    problems = quota_problems(queue, after, moves, may_save=may_save)
     sums = [error.detail for error in problems.errors if error.code == "sum"]
     problems.errors = [error for error in problems.errors if error.code != "sum"]
-    if not problems.errors:
-        check_cluster(problems, queue, quota_gpus=after.quota_gpus)
     problems.refuse()
     if not may_save:
         sums = sums_to_ask(queue, after.quota_gpus, moves)

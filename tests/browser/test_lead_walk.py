@@ -74,6 +74,25 @@ def test_lead_moves_quota_sees_consequences_and_saves(lead: Watched, demo: Stack
     put_back(demo)
 
 
+def test_lead_of_a_team_previews_and_asks(browser: Browser, demo: Stack) -> None:
+    """The tab is the form of a request from the start: number, difference, preview, day, reason, one button."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    watched = Watched(context, demo, "lead")
+    page = watched.open("/queues/vision?tab=quota")
+    page.locator("#quota-slide").fill("3")
+    expect(page.locator("#quota-difference")).to_have_text("+1")
+    expect(page.locator("[name=quota_gpus]")).to_have_value("3")
+    expect(page.locator("#consequences:not([aria-busy])")).not_to_contain_text("What another quota would do")
+    page.fill("[name=ask-reason]", REASON)
+    page.click("button:has-text('Send the request')")
+    expect(page.locator("#asked-list")).to_contain_text(REASON)
+    page.click("button:has-text('Withdraw')")
+    expect(page.locator("#asked-list")).to_contain_text("Withdrawn")
+    assert demo.client("admin").get("/api/v1/queues/vision")["quota_gpus"] == 2
+    context.close()
+    assert not watched.errors, watched.errors
+
+
 def check_refusal(page: Page, lead: Watched) -> None:
     """A preview that is refused says why at its field, and the card no longer shows the answer to something else."""
     page.fill("[name=quota_gpus]", "-1")

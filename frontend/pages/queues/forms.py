@@ -53,10 +53,13 @@ class QuotaForm(ReasonedForm):
     )
     may_borrow = forms.BooleanField(required=False, label="May borrow what others do not use")
     field_order = ("quota_gpus", "max_gpus", "weight", "may_borrow", "reason")
+    lacks_gpus = False  # of which queues beside it could give up some; the page says how many
 
     def add_errors(self, error: SpecInvalid) -> None:
-        """Put what the service refused at its fields; what others could give up stands beside theirs."""
-        super().add_errors(SpecInvalid([entry for entry in error.errors if entry.pointer != "/moves"]))
+        """Put what the service refused at its fields; what others could give up is said by the page."""
+        self.lacks_gpus = any(entry.pointer == "/moves" for entry in error.errors)
+        said = ("/moves", "/quota_gpus") if self.lacks_gpus else ()
+        super().add_errors(SpecInvalid([entry for entry in error.errors if entry.pointer not in said]))
 
     def said(self) -> list[str]:
         """Return what is wrong as sentences that name their fields."""

@@ -1,6 +1,6 @@
 """The quota tab: the editor, what another quota would do, and earlier changes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, TypedDict
 
@@ -8,12 +8,22 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponseRedirect
 
 from frontend.components.devices import DeviceWord
+from frontend.components.formats import signed
 from frontend.components.happenings import Happening, happenings
 from frontend.components.viewer import now_utc
 from frontend.pages.queues.consequences import consequences
-from frontend.pages.queues.forms import FilesForm, IdleForm, IsolationForm, LimitsForm, QuotaForm, RefuseForm
-from frontend.pages.queues.requests import asked_in, is_gpus
+from frontend.pages.queues.forms import (
+    FilesForm,
+    IdleForm,
+    IsolationForm,
+    LimitsForm,
+    QuotaForm,
+    RefuseForm,
+    RequestForm,
+)
+from frontend.pages.queues.requests import asked_in, is_gpus, requests_context
 from frontend.pages.queues.sent import Sent, SentContext
+from frontend.pages.queues.sums import SiblingField, quota_left, quota_missing
 from scheduler.core.model.errors import Conflict, SpecInvalid
 from scheduler.core.spec.units import format_duration
 from scheduler.models import Event, Queue, QuotaRequest
@@ -21,7 +31,6 @@ from scheduler.models.queue import RequestState
 from scheduler.selectors.cluster.servers import gpu_count
 from scheduler.selectors.events import event_row, events_joined
 from scheduler.selectors.queues.requests import QuotaRequestRow, request_row
-from scheduler.selectors.queues.rows import SiblingRow
 from scheduler.selectors.queues.stored import Stored, queue_stored
 from scheduler.selectors.queues.tree import queue_siblings
 from scheduler.selectors.visibility import Actor, access_of
@@ -34,7 +43,6 @@ from scheduler.services.queues.quotas import (
     QUOTA_FIELDS,
     Quota,
     SiblingQuota,
-    given_beside,
     queue_change_quota,
     quota_problems,
 )
@@ -47,12 +55,6 @@ TabForm = LimitsForm | IdleForm | IsolationForm | FilesForm
 GIB = 2**30
 
 
-class SiblingField(SiblingRow):
-    """A queue beside this one with the quota to show in its field."""
-
-    value: int | str
-
-
 class QuotaTab(TypedDict):
     """The context of the tab.
 
@@ -61,15 +63,19 @@ class QuotaTab(TypedDict):
             who ask others for quota, and at the top of the tree, what the cluster has.
         left: What could be saved while the queues beside it keep theirs; None where no queue above sets a limit.
         slider: The quota in the form, as a number or as typed.
-        missing: What the form asks for beyond what is left, where the queues beside it could give it; else empty.
+        difference: Of that to the present quota, with its sign; empty for none.
+        missing: Why the quota in the form could not be saved, and what to do; empty where it could, for users who ask
+            others for it, and where a field says it.
         asked: The open request that the form answers.
         ended: The request that a link came with, where it is answered or withdrawn already.
+        request_form, own_open: For users who may not save it: the form of a request, and their open one.
     """
 
     siblings: list[SiblingField]
     scale_top: int
     left: int | None
     slider: object
+    difference: str
     missing: str
     now_percent: float
     changes: list[Happening]
@@ -82,6 +88,8 @@ class QuotaTab(TypedDict):
     stored: Stored
     asked: QuotaRequestRow | None
     ended: QuotaRequestRow | None
+    request_form: RequestForm | None
+    own_open: QuotaRequestRow | None
 
 
 def quota_context(
@@ -105,21 +113,28 @@ def quota_context(
     row = named if named is not None and named["may_answer"] else None
     changes = events_joined(Event.objects.filter(queue=queue, kind__in=list(CHANGES))).order_by("-id")
     siblings = queue_siblings(user, queue)
-    left = _left(queue)
+    left = quota_left(queue)
+    asking = None if may_change else requests_context(user, queue, sent, typed_gpus=typed_gpus)
+    own_open = asking["own_open"] if asking else None
     if left is not None and may_change:
         scale = max(left + sum(row["quota_gpus"] for row in siblings), queue.quota_gpus, 1)
     else:
         cluster_gpus = gpu_count()
         scale = cluster_gpus if cluster_gpus > queue.quota_gpus else max(2 * queue.quota_gpus, 8)
-    form = sent.get("quota_form") or QuotaForm(initial=_shown(queue) | _proposed(row, typed_gpus))
+    form = sent.get("quota_form") or QuotaForm(initial=_shown(queue) | _proposed(row or own_open, typed_gpus))
     taken = sent.get("taken", {})
     fields: list[SiblingField] = [{**row, "value": taken.get(row["id"], row["quota_gpus"])} for row in siblings]
+    typed = str(form["quota_gpus"].value())
+    missing = quota_missing(queue, typed, fields, device) if may_change else ""
+    if form.lacks_gpus:
+        form.add_error("quota_gpus", missing)
     return {
         "siblings": fields,
         "scale_top": scale,
         "left": left,
         "slider": form["quota_gpus"].value(),
-        "missing": _missing(queue, str(form["quota_gpus"].value()), fields, device),
+        "difference": signed(int(typed) - queue.quota_gpus).removeprefix("0") if is_gpus(typed) else "",
+        "missing": "" if form["quota_gpus"].errors else missing,
         "now_percent": 100 * queue.quota_gpus / scale,
         "changes": happenings([event_row(event) for event in changes[:CHANGES_SHOWN]], device),
         "quota_form": form,
@@ -132,24 +147,9 @@ def quota_context(
         "stored": queue_stored(queue),
         "asked": row,
         "ended": named if named is not None and named["state"] != RequestState.OPEN else None,
+        "request_form": asking["request_form"] if asking else None,
+        "own_open": own_open,
     }
-
-
-def _left(queue: Queue) -> int | None:
-    if queue.parent is None:
-        return None
-    return max(0, queue.parent.quota_gpus - given_beside(queue.parent, besides=queue))
-
-
-def _missing(queue: Queue, typed_gpus: str, siblings: Sequence[SiblingField], device: DeviceWord) -> str:
-    """Return how many GPUs the queues beside it would have to give up beyond what they do; empty where they cannot."""
-    if queue.parent is None or not is_gpus(typed_gpus):
-        return ""
-    kept = sum(int(row["value"]) for row in siblings)
-    missing = int(typed_gpus) + kept - queue.parent.quota_gpus
-    if not 0 < missing <= kept:
-        return ""
-    return f"{device.counted(missing)} {'is' if missing == 1 else 'are'} missing: lower what others have."
 
 
 def _shown(queue: Queue) -> dict[str, object]:
@@ -161,7 +161,7 @@ def _proposed(asked: QuotaRequestRow | None, typed_gpus: str) -> dict[str, objec
     """Return what a link puts into the form."""
     if asked is not None:
         return {
-            "quota_gpus": asked["quota_gpus"],
+            "quota_gpus": int(typed_gpus) if is_gpus(typed_gpus) else asked["quota_gpus"],
             "reason": f"{asked['asked_by']}: {asked['reason']}"[: REASON_CHARS[1]],
         }
     return {"quota_gpus": int(typed_gpus)} if is_gpus(typed_gpus) else {}
@@ -196,8 +196,8 @@ def quota_sent(request: HttpRequest, queue: Queue) -> Sent:
     after = Quota(**{name: values[name] for name in QUOTA_FIELDS}) if values.keys() >= set(QUOTA_FIELDS) else None
     if after is None or not is_valid:
         if after is not None:  # what adds up is checked too, so that all that is wrong is told at once
-            access = access_of(request.user)
-            problems = quota_problems(queue, after, moves, names_holders=access.may_change_quota(queue))
+            may_save = access_of(request.user).may_change_quota(queue)
+            problems = quota_problems(queue, after, moves, may_save=may_save)
             form.add_errors(SpecInvalid(problems.errors))
         return _refused(form, shown, is_preview=is_preview)
     try:

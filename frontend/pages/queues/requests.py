@@ -3,12 +3,12 @@
 Users who may change the quota grant a request on the quota tab, where its preview is; here they read and refuse.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypedDict
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponseRedirect, QueryDict
 
 from frontend.components.viewer import now_utc
 from frontend.pages.queues.forms import RefuseForm, RequestForm
@@ -93,7 +93,7 @@ def request_changed(request: HttpRequest, queue: Queue) -> Sent:
 
 def _sent(request: HttpRequest, queue: Queue, save: Callable[..., QuotaRequest], said: str) -> Sent:
     """Save what the form holds, or show it again with what is wrong."""
-    form = RequestForm(request.POST)
+    form = RequestForm(_fields(request.POST))
     if not form.is_valid():
         # What could be read is checked too, so that all that is wrong is told at once.
         gpus, until = form.cleaned_data.get("quota_gpus"), form.cleaned_data.get("until")
@@ -109,6 +109,12 @@ def _sent(request: HttpRequest, queue: Queue, save: Callable[..., QuotaRequest],
         return Sent(status=409, context={"request_form": form})
     messages.success(request, said)
     return Sent(to=_back(queue))
+
+
+def _fields(post: QueryDict) -> Mapping[str, str]:
+    """Return the fields of the form; on the quota tab the quota is that of its preview."""
+    fields = {name: str(value) for name, value in post.items()}
+    return fields | ({"ask-quota_gpus": fields["quota_gpus"]} if "quota_gpus" in fields else {})
 
 
 def _add(form: RequestForm, errors: list[FieldError]) -> None:
@@ -140,13 +146,6 @@ def request_withdrawn(request: HttpRequest, queue: Queue) -> Sent:
     except Conflict as error:
         messages.error(request, str(error))
     return Sent(to=_back(queue))
-
-
-def request_carried(request: HttpRequest, queue: Queue) -> Sent:
-    """Carry the quota of the preview over to the form of a request."""
-    gpus = request.POST.get("quota_gpus", "")
-    suffix = f"&gpus={gpus}" if is_gpus(gpus) else ""
-    return Sent(to=HttpResponseRedirect(f"/queues/{queue.name}?tab=requests{suffix}"))
 
 
 def _asked(request: HttpRequest, queue: Queue) -> QuotaRequest:

@@ -14,7 +14,6 @@ from frontend.pages.queues.quota import files_sent, idle_sent, isolation_sent, l
 from frontend.pages.queues.ranges import asked_range, range_links
 from frontend.pages.queues.requests import (
     asked_in,
-    request_carried,
     request_changed,
     request_refused,
     request_sent,
@@ -52,7 +51,6 @@ SENT_TO = {
     "change": "requests",
     "refuse": "quota",
     "withdraw": "requests",
-    "carry": "requests",
     "member": "members",
     "remove": "members",
 }
@@ -106,7 +104,6 @@ def queue(request: HttpRequest, name: str) -> HttpResponseBase:
         "change": request_changed,
         "refuse": request_refused,
         "withdraw": request_withdrawn,
-        "carry": request_carried,
         "member": member_sent,
     }
     sent = send.get(doing, member_removed)(request, shown)

@@ -24,7 +24,7 @@ from scheduler.services.queues.change import changed_by, queue_access, queue_rec
 MOST_GPUS = 1_000_000
 WEIGHTS = (0.01, 1000.0)
 HOLDERS_NAMED = 5
-TAKEN = "To take GPUs from them in the same step: Taken from on the quota tab, moves by REST, --leave of the command."
+TAKEN = "To take GPUs from them in the same step: moves by REST, --leave of the command."
 QUOTA_FIELDS = ("quota_gpus", "max_gpus", "weight", "may_borrow")
 
 
@@ -88,7 +88,7 @@ def queue_change_quota(
         queue = Queue.objects.select_related("parent").get(pk=queue.pk)
         if queue.version != expected_version:
             raise Conflict(changed_by(queue, at))
-        problems.errors += quota_problems(queue, after, moves, names_holders=True).errors
+        problems.errors += quota_problems(queue, after, moves, may_save=True).errors
         problems.refuse()
         for move in moves:
             _move(move, queue, actor=actor, reason=reason, at=at)
@@ -97,11 +97,13 @@ def queue_change_quota(
         )
 
 
-def quota_problems(queue: Queue, after: Quota, moves: Sequence[SiblingQuota] = (), *, names_holders: bool) -> Problems:
-    """Return the problems of a new quota and of the new quotas of its siblings.
+def quota_problems(queue: Queue, after: Quota, moves: Sequence[SiblingQuota] = (), *, may_save: bool) -> Problems:
+    """Return the problems of a new quota and of the new quotas of its siblings: one rule for preview and save.
 
     Args:
-        names_holders: Whether the reader may know which siblings hold how much: users who may change their quotas.
+        may_save: Whether the reader may save it. Then it may be more than the cluster has, as servers may follow, and
+            the problem of a sum says which siblings hold how much. Others ask for it, at most for what the cluster has;
+            what of it can be granted is said by ``sums_to_ask``.
     """
     problems = Problems()
     check_quota(problems, quota_gpus=after.quota_gpus, max_gpus=after.max_gpus, weight=after.weight)
@@ -118,6 +120,9 @@ def quota_problems(queue: Queue, after: Quota, moves: Sequence[SiblingQuota] = (
         _check_children(problems, move.queue, quota_gpus=move.quota_gpus, field=f"moves/{move.queue.name}")
     if problems.errors:
         return problems
+    if not may_save:
+        check_cluster(problems, queue, quota_gpus=after.quota_gpus)
+        return problems
     if queue.parent is not None:
         check_sum(
             problems,
@@ -125,7 +130,7 @@ def quota_problems(queue: Queue, after: Quota, moves: Sequence[SiblingQuota] = (
             quota_gpus=after.quota_gpus,
             besides=queue,
             moves=moves,
-            names_holders=names_holders,
+            names_holders=True,
         )
     _check_children(problems, queue, quota_gpus=after.quota_gpus)
     return problems

@@ -127,7 +127,8 @@ def test_answer_beyond_what_is_left_leads_to_what_can_be_taken_from_others(clien
     client.force_login(member_make(org, Role.LEAD))
     form = {"do": "quota", "request": request.pk, "quota_gpus": "8", "weight": "1", "version": queue.version,
             "reason": "for mia", f"seen-{speech.pk}": "5"}  # fmt: skip
-    missing = "3\N{NO-BREAK SPACE}GPUs are missing: lower what others have."
+    has = "speech has 5 of the 10 of org. Lower theirs under Taken from."
+    missing = f"3\N{NO-BREAK SPACE}GPUs are missing: {has}"
 
     opened = client.get(f"/queues/vision?tab=quota&request={request.pk}").content.decode()
     refused = client.post("/queues/vision?tab=quota", {**form, f"take-{speech.pk}": "5"}).content.decode()
@@ -135,27 +136,42 @@ def test_answer_beyond_what_is_left_leads_to_what_can_be_taken_from_others(clien
     more = client.post("/queues/vision?tab=quota", {**form, "quota_gpus": "11"}).content.decode()
     granted = client.post("/queues/vision?tab=quota", {**form, f"take-{speech.pk}": "2"})
 
-    assert '<p class="missing" id="missing"><svg' in opened
+    assert '<p class="band" id="missing"><svg' in opened
     assert missing in opened
-    assert f'<li><a href="#taken">Taken from: {missing}</a></li>' in refused
+    assert f'<li><a href="#id_quota_gpus">Quota: {missing}</a></li>' in refused
+    assert 'id="missing"' not in refused
     assert '<fieldset class="taken" id="taken"' in refused
-    assert "quota may be at most 5: org has 10 GPUs and 5 are given. You asked for 8.</a>" in refused
-    assert "speech has 5" not in refused
-    assert "Taken from: 1\N{NO-BREAK SPACE}GPU is missing: lower what others have." in fewer
+    assert "1\N{NO-BREAK SPACE}GPU is missing: speech has 3 of the 10 of org." in fewer
     assert "Give org a larger quota first." in more
-    assert 'href="#taken"' not in more
+    assert "Taken from." not in more
     assert granted.status_code == 302
     assert dict(Queue.objects.values_list("name", "quota_gpus")) == {"org": 10, "vision": 8, "speech": 2}
 
 
-def test_lead_carries_the_quota_of_the_preview_over(client: Client) -> None:
-    """What the slider says is what the form of the request begins with."""
+def test_lead_of_a_queue_has_the_form_of_a_request_from_the_start(client: Client) -> None:
+    """The quota tab shows nothing that this lead may not do: the previewed number is sent with a day and a reason."""
     queue = queue_make("vision", quota_gpus=4)
-    client.force_login(member_make(queue, Role.LEAD))
+    lead = member_make(queue, Role.LEAD)
+    client.force_login(lead)
 
-    page = client.post("/queues/vision?tab=quota", {"do": "carry", "quota_gpus": "9"}, follow=True).content.decode()
+    page = client.get("/queues/vision?tab=quota").content.decode()
+    form = page.partition('id="ask-form"')[2].partition("</form>")[0]
+    visible = set(re.findall(r'name="([\w-]+)"', re.sub(r'<input type="hidden"[^>]*>', "", form)))
+    sent = {"do": "ask", "quota_gpus": "9", "ask-until": "", "version": "1", "max_gpus": "", "weight": "1"}
+    wrong = client.post("/queues/vision?tab=quota", {**sent, "ask-reason": "no"})
+    done = client.post("/queues/vision?tab=quota", {**sent, "ask-reason": "Paper deadline"})
 
-    assert 'name="ask-quota_gpus" value="9"' in page
+    assert visible == {"quota_gpus", "ask-until", "ask-reason", "do"}
+    assert "Request quota for vision" in page
+    assert "Send the request" in form
+    assert "Save quota" not in page
+    assert wrong.status_code == 422
+    assert 'name="ask-quota_gpus" value="9"' in wrong.content.decode()
+    assert done.status_code == 302
+    assert QuotaRequest.objects.get().quota_gpus == 9
+    again = client.get("/queues/vision?tab=quota").content.decode()
+    assert "Change the request" in again
+    assert 'name="quota_gpus" value="9"' in again
 
 
 @pytest.mark.parametrize(("servers", "top"), [(2, 16), (0, 8)])
@@ -176,7 +192,7 @@ def test_slider_of_a_lead_goes_beyond_the_present_quota(client: Client, servers:
     assert "At most 4 can be saved." in above
 
 
-def test_number_carried_over_an_open_request_changes_it(client: Client) -> None:
+def test_number_of_a_link_over_an_open_request_changes_it(client: Client) -> None:
     """The page says who asks since when; what was typed stands in a form that changes the own request."""
     queue = queue_make("vision", quota_gpus=4)
     lead = member_make(queue, Role.LEAD, name="lea")
@@ -184,7 +200,7 @@ def test_number_carried_over_an_open_request_changes_it(client: Client) -> None:
     mine = quota_request_make(queue, lead, quota_gpus=8, reason="Paper deadline")
     client.force_login(lead)
 
-    page = client.post("/queues/vision?tab=quota", {"do": "carry", "quota_gpus": "9"}, follow=True).content.decode()
+    page = client.get("/queues/vision?tab=requests&gpus=9").content.decode()
     form = {"do": "ask", "ask-quota_gpus": "9", "ask-reason": "One more seed"}
     again = client.post("/queues/vision?tab=requests", form)
     change = {**form, "do": "change", "request": str(mine.pk)}

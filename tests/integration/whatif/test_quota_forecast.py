@@ -155,11 +155,53 @@ def test_only_leads_may_ask_and_only_sensible_things(vision: Queue) -> None:
     with pytest.raises(SpecInvalid, match="quota must be between"):
         ask(admin, vision, -1)
     with pytest.raises(SpecInvalid, match="quota may be at most 4: the whole cluster has 4 GPUs"):
-        ask(admin, vision, 9999)
+        ask(member_make(vision, Role.LEAD), vision, 9999)
     cluster = cluster_row()
     cluster.paused = True
     cluster.save()
     assert ask(admin, vision, 2)["reason"] == "paused"
+
+
+def test_what_can_be_saved_beyond_the_cluster_can_be_previewed(vision: Queue) -> None:
+    """Servers may follow a quota: preview and save have one rule, and the cluster's size is none of it."""
+    admin, org = user_make(admin=True), Queue.objects.get(name="org")
+
+    found = ask(admin, org, 64)
+    queue_change_quota(
+        actor=admin,
+        queue=org,
+        quota_gpus=64,
+        max_gpus=None,
+        weight=1.0,
+        may_borrow=True,
+        reason="servers follow",
+        expected_version=org.version,
+        at=timezone.now(),
+    )
+
+    assert (found["known"], found["sums"]) == (True, [])
+    assert Queue.objects.get(name="org").quota_gpus == 64
+
+
+def test_the_preview_says_once_what_is_missing_and_what_stops(vision: Queue) -> None:
+    """The jobs that stop stand beside Save, and one band says what is missing."""
+    client = Client()
+    client.force_login(member_make(Queue.objects.get(name="org"), Role.LEAD))
+    speech = Queue.objects.get(name="speech")
+    form = {"do": "preview", "quota_gpus": 2, "max_gpus": "", "weight": 1, "may_borrow": "on", "version": 1}
+
+    def preview(**more: object) -> str:
+        page = client.post("/queues/vision?tab=quota", {**form, **more}).content.decode()
+        return " ".join(page.replace("\N{NO-BREAK SPACE}", " ").split())
+
+    moved, short = preview(**{f"take-{speech.pk}": 2, f"seen-{speech.pk}": 4}), preview()
+
+    assert 'id="at-once">stops 2 jobs at once<' in moved
+    assert 'data-now="0">+2<' in moved
+    assert "missing" not in moved.partition('id="sums"')[2].partition("</div>")[0]
+    assert "2 CPU slots are missing: speech has 4 of the 4 of org. Lower theirs under Taken from." in short
+    assert short.count("missing:") == 1
+    assert not any(words in short for words in ("could not be saved", "by REST", "--leave"))
 
 
 def test_the_page_shows_consequences_without_saving_and_keeps_what_was_typed(vision: Queue) -> None:
@@ -224,7 +266,7 @@ def test_everything_wrong_with_a_quota_is_told_at_once(vision: Queue) -> None:
     assert "Weight: 0 is not from 0.01 to 1000. Give a number from 0.01 to 1000." in most
     for page in (most, sums):
         assert "Reason: It is empty. Say why in at least 3 characters." in page
-    assert "quota may be at most 0" in sums
+    assert "Quota: 3\N{NO-BREAK SPACE}CPU slots are missing: speech has 4 of the 4 of org." in sums
 
 
 def test_the_slider_ends_at_what_could_be_saved_and_the_limit_is_said(vision: Queue) -> None:

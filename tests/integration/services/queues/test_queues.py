@@ -124,7 +124,7 @@ def test_quota_beyond_what_is_left_says_which_queues_have_the_rest(admin: User, 
     speech = queue_make("speech", parent=root, quota_gpus=8)
     for number in range(6):
         queue_make(f"q{number}", parent=root, quota_gpus=1 if number else 0)
-    way = "To take GPUs from them in the same step: Taken from on the quota tab, moves by REST, --leave of the command."
+    way = "To take GPUs from them in the same step: moves by REST, --leave of the command."
 
     assert refused(change, admin, vision, quota_gpus=6) == [
         ("/quota_gpus", "quota may be at most 3: lab has 16 GPUs and 13 are given. You asked for 6."),

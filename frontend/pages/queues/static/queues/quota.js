@@ -11,9 +11,8 @@
   const showErrors = (theirs) => {
     form.querySelector(".error-list")?.remove();
     const list = theirs.querySelector(".error-list");
-    if (list) form.querySelector(".slide").before(document.adoptNode(list));
-    const missing = theirs.querySelector("#missing");
-    if (missing) document.getElementById("missing").replaceWith(document.adoptNode(missing));
+    if (list) form.querySelector(".quota-large").before(document.adoptNode(list));
+    for (const id of ["sums", "at-once"]) document.getElementById(id).replaceWith(document.adoptNode(theirs.querySelector(`#${id}`)));
     for (const mine of form.querySelectorAll(".field")) {
       const input = mine.querySelector("[name]");
       const twin = theirs.querySelector(`[name="${input.name}"]`);
@@ -35,6 +34,7 @@
     asked = mine;
     const card = document.getElementById("consequences");
     card.setAttribute("aria-busy", "true");
+    document.getElementById("at-once").textContent = ""; // of other values
     const body = new FormData(form);
     body.set("do", doing);
     try {
@@ -54,8 +54,13 @@
 
   document.querySelector(".error-list, .asked-refuse .wrong input")?.focus();
   slide.hidden = false;
-  slide.addEventListener("input", () => { field.value = slide.value; });
-  field.addEventListener("input", () => { slide.value = field.value; });
+  const tellDifference = () => {
+    const difference = document.getElementById("quota-difference");
+    const more = /^\d+$/.test(field.value) ? field.value - difference.dataset.now : 0;
+    difference.textContent = more > 0 ? `+${more}` : more < 0 ? `\u2212${-more}` : "";
+  };
+  slide.addEventListener("input", () => { field.value = slide.value; tellDifference(); });
+  field.addEventListener("input", () => { slide.value = field.value; tellDifference(); });
   for (const input of form.querySelectorAll("input[type=range], input[type=number], input[type=checkbox]")) input.addEventListener("change", () => ask("preview"));
   form.querySelector("[data-preview]").addEventListener("click", (event) => { event.preventDefault(); ask("preview"); });
   if ("askNow" in form.dataset) ask("preview");
