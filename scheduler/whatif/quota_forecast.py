@@ -23,6 +23,7 @@ from scheduler.live.rounds.snapshot import NO_LIMIT_GPUS, LiveSnapshot, snapshot
 from scheduler.models import Cluster, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.evidence import job_shown
+from scheduler.selectors.jobs.estimates import estimate_error, past_error
 from scheduler.selectors.times import iso
 from scheduler.selectors.visibility import Access, Actor
 from scheduler.services.cluster.settings import cluster_row, config_of
@@ -104,6 +105,7 @@ def quota_forecast(
         "starts_now": starts,
         "stops_now": stops,
         "sums": sums,
+        "checked": _checked(at),
     }
 
 
@@ -208,6 +210,12 @@ def _told(found: Forecast | None) -> str:
         "once with the present quotas and once with yours. How long jobs still run is estimated from what they report "
         "and from jobs of the same owner and queue that ended; new jobs come as in the last days."
     )
+
+
+def _checked(at: datetime) -> str:
+    """Return how far the simulation was off lately: nothing keeps previews, but its estimates of starts are kept."""
+    told = past_error(estimate_error(at))
+    return f"Previews are not measured; estimates of starts by the same simulation are. {told}"
 
 
 def _rows(queues: QueueTable, changed: QueueTable, found: Forecast | None) -> list[ForecastRow]:

@@ -74,3 +74,4 @@ class ForecastReport(TypedDict):
     starts_now: Annotated[list[ForecastJob], "Jobs that the next round starts with the change and not without it."]
     stops_now: Annotated[list[ForecastJob], "Jobs that the next round stops with the change and not without it."]
     sums: Annotated[list[str], "Why the quotas could not be saved like this: they do not add up."]
+    checked: Annotated[str, "How far off the same simulation was lately, or that too few estimates tell."]

@@ -10,7 +10,8 @@ LEAST_CHANGE_S = 60.0  # smaller ones do not matter
 # The axis: logarithmic, from its first time to the end of what was simulated; what lies beyond has the rest.
 AXIS_FROM_S, KNOWN_PERCENT = 60.0, 86.0
 TICKS_S = (300.0, 3_600.0)
-SHARES = {"p50": "Half of {name}'s jobs wait", "p90": "{name}'s slowest tenth waits"}
+SHARES = {"p50": "median", "p90": "slowest tenth"}
+TITLES = {"p50": "{name}'s median job waits", "p90": "{name}'s slowest tenth waits"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +19,7 @@ class WaitLine:
     """The time without GPUs of a part of a queue's jobs.
 
     Attributes:
-        share: Of which part, "p50" or "p90".
+        share: Of which part, in words.
         now, then: As text.
         change: In words, with a sign; its interval in ``span``, empty where none is told.
         tone: "ok" for clearly shorter, "bad" for clearly longer, else empty.
@@ -72,6 +73,7 @@ class Consequences:
 
     Attributes:
         title, span: The finding, and its interval.
+        checked: How far off such figures were.
         ticks: Places on the axis in per cent, with their times.
         starts, stops: Jobs that the next round would start and stop.
         cut: Queues of which something lies beyond the simulated time.
@@ -86,6 +88,7 @@ class Consequences:
     hours: int
     futures: int
     sums: list[str]
+    checked: str
     starts: list[ForecastJob]
     stops: list[ForecastJob]
     cut: list[str]
@@ -105,6 +108,7 @@ def consequences(found: ForecastReport, *, most_horizon_s: float) -> Consequence
         hours=round(horizon_s / 3_600),
         futures=found["futures"],
         sums=found["sums"],
+        checked=found["checked"],
         starts=found["starts_now"],
         stops=found["stops_now"],
         cut=[row["name"] for row in rows if any(wait and wait["changed_s"] is None for _, wait in _waits(row))],
@@ -132,7 +136,7 @@ def _wait_line(share: str, wait: ForecastWait, horizon_s: float) -> WaitLine:
     ends = (wait["now_s"], wait["changed_s"], wait["changed_low_s"], wait["changed_high_s"])
     from_percent, to_percent, low_percent, high_percent = (_percent(at_s, horizon_s) for at_s in ends)
     return WaitLine(
-        share=share,
+        share=SHARES[share],
         now=_time(wait["now_s"]),
         then=_time(wait["changed_s"]),
         change=change,
@@ -198,7 +202,7 @@ def _title(rows: list[ForecastRow]) -> tuple[str, str]:
     if not clear:
         return "No queue's wait clearly changes", ""
     size_s, name, share, wait = max(clear, key=lambda one: one[0])
-    words = SHARES[share].format(name=name)
+    words = TITLES[share].format(name=name)
     word = "longer" if wait["direction"] == "longer" else "less"
     ends = [None if end is None else abs(end) for end in (wait["change_low_s"], wait["change_high_s"])]
     low_s, high_s = ends if wait["direction"] == "longer" else ends[::-1]

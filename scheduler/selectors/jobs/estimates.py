@@ -132,7 +132,7 @@ def jobs_with_run_time() -> QuerySet[Job]:
 def estimate_basis(error: EstimateError | None) -> str:
     """Return how far such estimates were off where enough starts can tell, and whether too few jobs completed."""
     ended = jobs_with_run_time()[:LEAST_ENDED].count()
-    told = _off_words(error)
+    told = past_error(error)
     if not ended:
         return f"{told} No job has completed yet: it rests on what running jobs say alone."
     if ended < LEAST_ENDED:
@@ -141,7 +141,8 @@ def estimate_basis(error: EstimateError | None) -> str:
     return told
 
 
-def _off_words(error: EstimateError | None) -> str:
+def past_error(error: EstimateError | None) -> str:
+    """Return how far estimates of starts were off lately, or that too few starts can tell."""
     starts = error["starts"] if error else 0
     if error is None or starts < LEAST_STARTS:
         jobs = "job started" if starts == 1 else "jobs started"

@@ -183,8 +183,8 @@ def test_what_can_be_saved_beyond_the_cluster_can_be_previewed(vision: Queue) ->
     assert Queue.objects.get(name="org").quota_gpus == 64
 
 
-def test_the_preview_says_once_what_is_missing_and_what_stops(vision: Queue) -> None:
-    """The jobs that stop stand beside Save, and one band says what is missing."""
+def test_the_preview_says_how_far_off_it_may_be_and_what_stops(vision: Queue) -> None:
+    """Parts in words, the past error in the foot, the jobs that stop beside Save, and one band for what is missing."""
     client = Client()
     client.force_login(member_make(Queue.objects.get(name="org"), Role.LEAD))
     speech = Queue.objects.get(name="speech")
@@ -198,6 +198,8 @@ def test_the_preview_says_once_what_is_missing_and_what_stops(vision: Queue) -> 
 
     assert 'id="at-once">stops 2 jobs at once<' in moved
     assert 'data-now="0">+2<' in moved
+    assert moved.count(">median<") == moved.count(">slowest tenth<") == 2
+    assert "too few to tell how far off this is" in moved
     assert "missing" not in moved.partition('id="sums"')[2].partition("</div>")[0]
     assert "2 CPU slots are missing: speech has 4 of the 4 of org. Lower theirs under Taken from." in short
     assert short.count("missing:") == 1

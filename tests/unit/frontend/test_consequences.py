@@ -52,6 +52,7 @@ def report(*rows: ForecastRow, horizon_s: float = DAY_S) -> ForecastReport:
         "starts_now": [],
         "stops_now": [],
         "sums": [],
+        "checked": "",
     }
 
 
