@@ -1,6 +1,6 @@
 """Forms of the queue page: quota, limits, idle jobs and members. Services check the values; forms only read them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -218,9 +218,12 @@ class MemberForm(forms.Form):
     username = forms.CharField(max_length=150, label="User name")
     role = forms.ChoiceField(choices=Role.choices, initial=Role.MEMBER)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # Django's own signature
+    def __init__(self, *args: Any, roles: Sequence[tuple[str, str]] = (), **kwargs: Any) -> None:  # Django's own
         super().__init__(*args, **kwargs)
         self.fields["username"].widget.attrs["autocomplete"] = "off"
+        if roles:  # those that the reader may give
+            self.fields["role"].choices = roles  # type: ignore[attr-defined]
+            self.fields["role"].help_text = "" if Role.LEAD in dict(roles) else "Admins make and change leads."
 
     def clean_username(self) -> User:
         """Return the user of this name."""

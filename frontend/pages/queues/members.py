@@ -13,6 +13,7 @@ from scheduler.models import Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.queues.rows import QueueDetailRow
 from scheduler.selectors.queues.tree import held_by_owner
+from scheduler.selectors.visibility import Actor, access_of
 from scheduler.services.queues.members import membership_remove, membership_set
 
 
@@ -23,6 +24,7 @@ class MemberLine(TypedDict):
         role: Empty for a user who has no role any more and still holds GPUs.
         queue: The queue above that gives the role; absent or empty for a role in the queue itself.
         above: Roles that the user also has from queues above, in words.
+        is_fixed: Whether only others may change the role.
     """
 
     username: str
@@ -31,6 +33,7 @@ class MemberLine(TypedDict):
     above: NotRequired[list[str]]
     held_gpus: int
     percent: float
+    is_fixed: bool
 
 
 class MembersTab(TypedDict):
@@ -42,14 +45,21 @@ class MembersTab(TypedDict):
     member_form: MemberForm
 
 
-def members_context(queue: Queue, detail: QueueDetailRow) -> MembersTab:
-    """Return what the tab shows."""
+def members_context(user: Actor, queue: Queue, detail: QueueDetailRow) -> MembersTab:
+    """Return what the tab shows; only admins make and change leads, so that others are not offered to."""
+    is_admin = access_of(user).is_admin
     held, limit = held_by_owner(queue), queue.user_max_gpus
     scale = max(1, limit or 0, *held.values()) if held else max(1, limit or 0)
 
     def line(username: str, role: str) -> MemberLine:
         gpus = held.get(username, 0)
-        return {"username": username, "role": role, "held_gpus": gpus, "percent": 100 * gpus / scale}
+        return {
+            "username": username,
+            "role": role,
+            "held_gpus": gpus,
+            "percent": 100 * gpus / scale,
+            "is_fixed": role == Role.LEAD and not is_admin,
+        }
 
     own = {member["username"] for member in detail["members"]}
     above: dict[str, list[str]] = {}
@@ -66,7 +76,8 @@ def members_context(queue: Queue, detail: QueueDetailRow) -> MembersTab:
     ]
     # A user without a role may still hold GPUs.
     members += [line(name, "") for name in sorted(held.keys() - {member["username"] for member in members})]
-    return {"members": members, "limit": limit, "roles": Role.choices, "member_form": MemberForm()}
+    roles = [(value, label) for value, label in Role.choices if is_admin or value != Role.LEAD]
+    return {"members": members, "limit": limit, "roles": roles, "member_form": MemberForm(roles=roles)}
 
 
 def member_sent(request: HttpRequest, queue: Queue) -> Sent:

@@ -147,7 +147,7 @@ def _show(request: HttpRequest, shown: Queue, tab: str, sent: Sent) -> HttpRespo
     elif tab == "requests":
         context |= requests_context(request.user, shown, sent.context, typed_gpus=request.GET.get("gpus", ""))
     elif tab == "members":
-        context |= members_context(shown, detail)
+        context |= members_context(request.user, shown, detail)
     else:
         context |= usage_context(request.user, shown, range_, device)
     return render(request, "queues/queue.html", {**context, **sent.context}, status=sent.status)

@@ -62,6 +62,17 @@ def test_a_quota_that_does_not_add_up_is_refused_at_its_field(world: World) -> N
     assert 'aria-invalid="true"' in html
 
 
+def test_only_admins_are_offered_to_make_and_change_leads(world: World) -> None:
+    """What a lead would be refused is not on the page, and the form says who may."""
+    lead, admin = (world.client(who).get(f"{PATH}?tab=members").content.decode() for who in ("lead", "admin"))
+
+    assert '<option value="lead"' not in lead
+    assert '<option value="member"' in lead
+    assert "Admins make and change leads." in lead
+    assert '<option value="lead"' in admin
+    assert admin.count('class="member-acts"') > lead.count('class="member-acts"') > 0
+
+
 def test_a_quota_without_a_reason_is_refused(world: World) -> None:
     """Nobody changes a quota without saying why."""
     response = world.client("admin").post(PATH, quota(world, reason=""))
