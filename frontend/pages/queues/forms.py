@@ -223,7 +223,6 @@ class MemberForm(forms.Form):
         self.fields["username"].widget.attrs["autocomplete"] = "off"
         if roles:  # those that the reader may give
             self.fields["role"].choices = roles  # type: ignore[attr-defined]
-            self.fields["role"].help_text = "" if Role.LEAD in dict(roles) else "Admins make and change leads."
 
     def clean_username(self) -> User:
         """Return the user of this name."""

@@ -69,6 +69,7 @@ class QuotaTab(TypedDict):
         asked: The open request that the form answers.
         ended: The request that a link came with, where it is answered or withdrawn already.
         request_form, own_open: For users who may not save it: the form of a request, and their open one.
+        answered_by: Users who answer requests, in words.
     """
 
     siblings: list[SiblingField]
@@ -90,6 +91,7 @@ class QuotaTab(TypedDict):
     ended: QuotaRequestRow | None
     request_form: RequestForm | None
     own_open: QuotaRequestRow | None
+    answered_by: str
 
 
 def quota_context(
@@ -149,6 +151,7 @@ def quota_context(
         "ended": named if named is not None and named["state"] != RequestState.OPEN else None,
         "request_form": asking["request_form"] if asking else None,
         "own_open": own_open,
+        "answered_by": f"leads of {queue.parent.name} and admins" if queue.parent is not None else "admins",
     }
 
 

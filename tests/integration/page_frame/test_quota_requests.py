@@ -150,7 +150,7 @@ def test_answer_beyond_what_is_left_leads_to_what_can_be_taken_from_others(clien
 
 def test_lead_of_a_queue_has_the_form_of_a_request_from_the_start(client: Client) -> None:
     """The quota tab shows nothing that this lead may not do: the previewed number is sent with a day and a reason."""
-    queue = queue_make("vision", quota_gpus=4)
+    queue = queue_make("vision", parent=queue_make("org", quota_gpus=8), quota_gpus=4)
     lead = member_make(queue, Role.LEAD)
     client.force_login(lead)
 
@@ -163,6 +163,7 @@ def test_lead_of_a_queue_has_the_form_of_a_request_from_the_start(client: Client
 
     assert visible == {"quota_gpus", "ask-until", "ask-reason", "do"}
     assert "Request quota for vision" in page
+    assert "It goes to leads of org and admins, with your reason." in page
     assert "Send the request" in form
     assert "Save quota" not in page
     assert wrong.status_code == 422

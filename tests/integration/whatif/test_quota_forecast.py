@@ -285,6 +285,10 @@ def test_the_slider_ends_at_what_could_be_saved_and_the_limit_is_said(vision: Qu
     assert "At most 1 can be saved while the queues beside it keep theirs; up to 4 with what is taken" in pages[0]
     assert 'id="quota-slide" min="0" max="4"' in pages[1]
     assert "can be saved" not in pages[1]
+    assert "Up to 1 can be granted while other queues keep theirs" in pages[1]
+    form = {"do": "preview", "quota_gpus": 2, "max_gpus": "", "weight": 1, "may_borrow": "on", "version": 1}
+    beyond = client.post("/queues/vision?tab=quota", form).content.decode()
+    assert beyond.count("can be granted while") == 1  # by the preview, which says of 2
 
 
 def test_a_quota_that_somebody_else_moved_meanwhile_is_not_taken_from(vision: Queue) -> None:
