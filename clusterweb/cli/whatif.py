@@ -143,7 +143,7 @@ def _text(kind: str, value: float) -> str:
     if kind == "time":
         return duration(value)
     if kind == "gpus":
-        return f"{value:.1f} GPUs"
+        return "1 GPU" if value == 1 else f"{value:.1f} GPUs"
     return f"{100 * value:.1f}%" if kind == "share" else f"{value:.4g}"
 
 

@@ -162,6 +162,7 @@ def test_form_sent_after_the_session_ended_comes_back_after_sign_in(member: Watc
         text = page.input_value("[name=spec]").replace("files:", "env:\n  TOKEN: hidden\nfiles:", 1)
         page.fill("[name=spec]", text)
     page.context.clear_cookies()
+    told = len(member.errors)
     page.locator(".submit-bar button[value=submit]").click()
     page.wait_for_url("**/sign-in?**")
     expect(page.get_by_role("status")).to_contain_text("so nothing was sent")
@@ -170,6 +171,7 @@ def test_form_sent_after_the_session_ended_comes_back_after_sign_in(member: Watc
     page.fill("input[name=password]", demo.password("member"))
     page.click("form button[type=submit]")
     page.wait_for_url("**/jobs/new?template=lstm**")
+    member.errors[told:] = [error for error in member.errors[told:] if "401" not in error]  # what asks by itself
     expect(note).to_contain_text("was restored.")
     if mode == "yaml":
         expect(note).to_contain_text("Not kept, add again: env.")

@@ -143,14 +143,17 @@ def apply(request: HttpRequest, scenario: str) -> HttpResponseBase:
     return redirect("what-if-scenario", scenario=found.pk)
 
 
-def _question(request: HttpRequest, found: Scenario, index: int, *, wrong: str = "") -> HttpResponseBase:
+def _question(
+    request: HttpRequest, found: Scenario, index: int, *, wrong: str = "", wrong_anyway: bool = False
+) -> HttpResponseBase:
     question = settings_question(request, changes=_settings_of_variant(found.variants[index]))
-    if not (question.changes or wrong):
+    if not (question.changes or wrong or wrong_anyway):
         messages.info(request, f"{question.names} decide already.")
         return redirect("what-if-scenario", scenario=found.pk)
     context = {
         "question": question,
         "wrong": wrong,
+        "wrong_anyway": wrong_anyway,
         "title": f"Apply {names_of(found)[index]}?",
         "verb": "Apply",
         "action": reverse("what-if-apply", args=[found.pk]),
@@ -159,7 +162,7 @@ def _question(request: HttpRequest, found: Scenario, index: int, *, wrong: str =
         "back": reverse("what-if-scenario", args=[found.pk]),
         "back_name": found.name,
     }
-    return render(request, "components/settings_question.html", context, status=422 if wrong else 200)
+    return render(request, "components/settings_question.html", context, status=422 if wrong or wrong_anyway else 200)
 
 
 def _change(request: HttpRequest, found: Scenario, index: int) -> HttpResponseBase:
@@ -167,8 +170,7 @@ def _change(request: HttpRequest, found: Scenario, index: int) -> HttpResponseBa
     if not (version.isdecimal() and len(version) < 19):
         raise NotFound("variant")
     if doubts(found.about.get("fidelity")) and request.POST.get("anyway", "").strip().lower() != ANYWAY:
-        messages.error(request, f"This answer is not reliable. To apply it all the same, write: {ANYWAY}.")
-        return redirect(f"{reverse('what-if-apply', args=[found.pk])}?variant={index}")
+        return _question(request, found, index, wrong_anyway=True)
     cluster = settings_change(
         actor=request.user,
         changes=_settings_of_variant(found.variants[index]),

@@ -115,15 +115,22 @@ def test_nothing_is_claimed_while_scheduling_is_paused(world: World, client: Cli
 
 
 def test_an_unreliable_answer_takes_the_words_on_the_same_page(world: World, client: Client) -> None:
-    """The field stands beside the reason; the browser refuses other words, so that the typed reason stays."""
+    """The field stands beside the reason; other words are refused there, and the typed reason stays."""
     scenario = asked(world)
     off = {"key": "avg_jct_s", "kind": "time", "happened": 3600.0, "replayed": 7200.0, "error_frac": 1.0}
     Scenario.objects.filter(pk=scenario.pk).update(about={"fidelity": [off]})
 
     page = client.get(f"/whatif/{scenario.pk}/apply?variant=1").content.decode()
 
+    version = re.search(r'name="version" value="(\d+)"', page)
+    assert version
+    sent = {"variant": "1", "version": version[1], "reason": "it is shorter", "anyway": "yes"}
+    again = client.post(f"/whatif/{scenario.pk}/apply", sent)
+
     assert re.search(r'name="anyway" value="" required pattern=" \*not reliable \*"', page)
-    assert 'name="reason"' in page
+    assert again.status_code == 422
+    assert "Nothing was applied. Write: not reliable" in again.content.decode()
+    assert 'name="reason" value="it is shorter"' in again.content.decode()
 
 
 def test_what_is_in_force_is_not_asked(world: World, client: Client) -> None:
