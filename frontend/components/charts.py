@@ -19,7 +19,7 @@ STEPS_S = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 10800, 21600, DAY_S, 7 * DAY_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegendEntry:
-    """One entry of the legend in a card's head. ``kind`` is "", "hatch", "line", "dash" or "hollow"."""
+    """One entry of the legend in a card's head. ``kind`` is "", "hatch", "lines", "line", "dash" or "hollow"."""
 
     label: str
     token: str
@@ -236,6 +236,12 @@ def area(
             "fillmode": "replace",
         }
     return trace
+
+
+def lines(name: str, x: Sequence[object], y: Sequence[float | None], *, color: str) -> Json:
+    """Return one layer of a stacked area of horizontal lines on the soft colour, which needs no colour to be told."""
+    pattern = {"shape": "-", "size": 5, "solidity": 0.25, "fgcolor": token(color), "bgcolor": token(f"{color}-soft")}
+    return area(name, x, y, color=color) | {"fillpattern": {**pattern, "fillmode": "replace"}}
 
 
 def line(

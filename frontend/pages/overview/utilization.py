@@ -11,6 +11,7 @@ from frontend.components.charts import (
     count_axis,
     layout,
     line,
+    lines,
     note,
     time_axis,
     token,
@@ -91,7 +92,7 @@ def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWo
             area("Idle", x, parts["idle"], color="u5", hatch=True),
             area("Not known", x, parts["unknown"], color="border-2"),
             area("Free", x, parts["free"], color="sunken"),
-            area("Drained", x, parts["drained"], color="drained"),
+            lines("Drained", x, parts["drained"], color="drained"),
             area("Broken", x, parts["broken"], color="bad"),
             capacity,
         ]
@@ -114,7 +115,7 @@ def utilization(*, series: Series, range_: Range, zone: tzinfo, device: DeviceWo
             LegendEntry(label="Idle, under 5 % use", token="u5", kind="hatch"),  # noqa: S106
             *([LegendEntry(label="Not known", token="border-2")] if any(parts["unknown"]) else []),  # noqa: S106
             LegendEntry(label="Free", token="sunken", kind="hollow"),  # noqa: S106
-            LegendEntry(label="Drained", token="drained"),  # noqa: S106
+            LegendEntry(label="Drained", token="drained", kind="lines"),  # noqa: S106
             LegendEntry(label="Broken", token="bad"),  # noqa: S106
         ),
         table_head=("Time", "Busy", "Idle", "Not known", "Free", "Drained", "Broken"),

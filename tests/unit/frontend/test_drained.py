@@ -56,3 +56,22 @@ def test_it_has_one_colour() -> None:
     assert {SERVER_LOOKS[state].tone for state in ("draining", "drained")} == {"drained"}
     assert len(rules) >= 4
     assert colors == {"drained", "drained-soft"}
+
+
+def test_it_is_told_without_colour() -> None:
+    """It has horizontal lines: in the chart, its legend, and the cells of each map."""
+    chart = utilization(
+        series=series(drained=8.0), range_=Range(since=TIMES[0], until=UNTIL, words="now"), zone=UTC, device=GPUS
+    )
+    assert chart.figure
+    layer = next(trace for trace in chart.figure["data"] if trace["name"] == "Drained")
+    sheets = [
+        ROOT / "frontend/components/static/components/parts.css",
+        ROOT / "frontend/pages/wall/static/wall/wall.css",
+    ]
+    cells = [rule for path in sheets for rule in re.findall(r"\.cell\.drained \{[^}]*\}", path.read_text())]
+
+    assert layer["fillpattern"]["shape"] == "-"
+    assert {entry.label: entry.kind for entry in chart.legend}["Drained"] == "lines"
+    assert len(cells) == 3
+    assert all("repeating-linear-gradient(0deg" in rule for rule in cells)
