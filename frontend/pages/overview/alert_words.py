@@ -26,7 +26,10 @@ def inbox_cost(rows: Sequence[AlertRow], device: DeviceWord) -> str:
     keeping = [row["lost_gpus"] for row in rows if row["lost_gpus"]]
     if not keeping:
         return ""
-    subject = "One of them keeps" if len(keeping) == 1 else f"{number(len(keeping))} of them keep"
+    if len(keeping) == len(rows):
+        subject = "It keeps" if len(rows) == 1 else "They keep"
+    else:
+        subject = "One of them keeps" if len(keeping) == 1 else f"{number(len(keeping))} of them keep"
     return f"{subject} {device.counted(sum(keeping))} out of use"
 
 

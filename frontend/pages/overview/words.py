@@ -1,13 +1,15 @@
 """Sentences and tiles of the overview, from the same numbers as its charts."""
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import NotRequired, TypedDict
 
 from django.urls import reverse
 
 from frontend.components.devices import DeviceWord
-from frontend.components.formats import counted, duration, number, percent, rough
+from frontend.components.formats import counted, duration, number, percent, rough, signed
 from frontend.components.gpu_cells import free_by_server
-from frontend.components.times import Series
+from frontend.components.times import Series, as_time
 from scheduler.models.queue import RequestState
 from scheduler.selectors.cluster.rows import ClusterFrame, CompletionTimes, QueueShareRow, ServerRow
 from scheduler.selectors.queues.requests import QuotaRequestRow
@@ -16,7 +18,7 @@ SPANS = {"1h": ("1 h", 3600), "6h": ("6 h", 21600), "24h": ("24 h", 86400), "7d"
 
 
 class StatTile(TypedDict):
-    """One stat tile. ``course`` is its sparkline; ``missing`` is shown in place of an empty value."""
+    """One stat tile. ``course`` is its sparkline, ``missing`` stands in for an empty value, ``tone`` colours it."""
 
     id: str
     label: str
@@ -25,6 +27,7 @@ class StatTile(TypedDict):
     delta: str
     course: NotRequired[list[float | None]]
     missing: NotRequired[str]
+    tone: NotRequired[str]
 
 
 def finding(frame: ClusterFrame, device: DeviceWord) -> tuple[str, str]:
@@ -67,20 +70,23 @@ def _change(course: list[float | None], now: float, *, digits: int = 0) -> float
 
 
 def tiles(
-    *, frame: ClusterFrame, series: Series, summary: CompletionTimes, span: str, began: str, device: DeviceWord
+    *,
+    frame: ClusterFrame,
+    series: Series,
+    summary: CompletionTimes,
+    servers: Sequence[ServerRow],
+    span: str,
+    began: str,
+    now: datetime,
+    device: DeviceWord,
 ) -> list[StatTile]:
     """Return the stat tiles, left to right; each compares with the beginning of the range or of the data."""
-    then = f"at {began}" if began else f"{span} ago"
     usable = frame["usable_gpus"]
     allocated, waiting = series["allocated_gpus"], series["waiting_jobs"]
-    busy = series["busy_gpus"]
-    idle = [
-        None if a is None or b is None else max(0.0, a - b - (unknown or 0.0))
-        for a, b, unknown in zip(allocated, busy, series["unknown_gpus"], strict=True)
-    ]
     idle_now = max(0, frame["allocated_gpus"] - frame["busy_gpus"] - frame["unknown_gpus"])
     unknown_now = f", {number(frame['unknown_gpus'])} not known" if frame["unknown_gpus"] else ""
-    share = f"{percent(frame['allocated_gpus'] / usable)} of them" if usable else ""
+    share = percent(frame["allocated_gpus"] / usable) if usable else ""
+    drained = frame["drained_gpus"]
     mean = frame["mean_utilization_frac"]
     return [
         {
@@ -88,7 +94,7 @@ def tiles(
             "label": "Allocated",
             "value": number(frame["allocated_gpus"]),
             "unit": f"of {device.counted(usable)}",
-            "delta": ", ".join(filter(None, [share, _fewer(_change(allocated, frame["allocated_gpus"]), then)])),
+            "delta": ", ".join(filter(None, [share, _moved(allocated, frame["allocated_gpus"], span, began)])),
             "course": allocated,
         },
         {
@@ -97,42 +103,49 @@ def tiles(
             "value": "" if mean is None else number(mean * 100),
             "unit": "%",
             "missing": "not known",
-            "delta": f"{number(frame['busy_gpus'])} busy{unknown_now}"
-            + _after_comma(_fewer(_change(busy, frame["busy_gpus"]), then)),
-            "course": busy,
+            "delta": f"{number(frame['busy_gpus'])} busy, {number(idle_now)} idle{unknown_now}",
+            "course": series["busy_gpus"],
         },
         {
             "id": "tile-waiting",
             "label": "Waiting",
             "value": number(frame["waiting_jobs"]),
             "unit": "job" if frame["waiting_jobs"] == 1 else "jobs",
-            "delta": _fewer(_change(waiting, frame["waiting_jobs"]), then),
+            "delta": _moved(waiting, frame["waiting_jobs"], span, began),
             "course": waiting,
         },
         _time_tile("tile-wait", f"Median wait, {span}", summary["wait_p50_s"], summary["wait_p90_s"], summary["count"]),
         _time_tile("tile-jct", "Median completion", summary["p50_s"], summary["p90_s"], summary["count"]),
         {
-            "id": "tile-idle",
-            "label": "Idle",
-            "value": number(idle_now),
-            "unit": f"of {number(frame['allocated_gpus'])} allocated",
-            "delta": f"under 5 % use{unknown_now}" + _after_comma(_fewer(_change(idle, idle_now), then)),
-            "course": idle,
+            "id": "tile-drained",
+            "label": "Drained",
+            "value": number(drained),
+            "unit": device.one if drained == 1 else device.many,
+            "delta": _drained(servers, now),
+            "course": series["drained_gpus"],
+            "tone": "drained" if drained else "",
         },
     ]
 
 
-def _after_comma(text: str) -> str:
-    return f", {text}" if text else ""
-
-
-def _fewer(change: float | None, then: str) -> str:
-    """Return a change in words; empty where it is not known."""
+def _moved(course: list[float | None], value: float, span: str, began: str) -> str:
+    """Return by how much a value has changed: ``+1 in 24 h``; empty where it is not known."""
+    change = _change(course, value)
     if change is None:
         return ""
-    if not round(change):
-        return f"as many as {then}"
-    return f"{number(abs(change))} {'more' if change > 0 else 'fewer'} than {then}"
+    if not change:
+        return f"as at {began}" if began else f"as {span} ago"
+    return f"{signed(change)} {f'since {began}' if began else f'in {span}'}"
+
+
+def _drained(servers: Sequence[ServerRow], now: datetime) -> str:
+    """Return which server is drained and for how long, or that none is."""
+    drained = [server for server in servers if server["state"] == "draining"]
+    if not drained:
+        return "no server is drained"
+    lasts_s = (now - min(as_time(server["state_changed_at"]) for server in drained)).total_seconds()
+    where = drained[0]["name"] if len(drained) == 1 else f"{number(len(drained))} servers"
+    return f"{where}, {duration(lasts_s)}"
 
 
 def _time_tile(id_: str, label: str, median_s: float | None, p90_s: float | None, count: int) -> StatTile:

@@ -43,10 +43,10 @@ def shown(path: str) -> str:
 def test_overview_calls_nothing_idle_of_which_no_report_came(late: Server) -> None:
     """Neither its tiles nor its chart; the sentence names the server and the time."""
     page = shown("/")
-    tile = re.search(r'id="tile-idle".*?data-part="value">(.*?)<.*?data-part="delta">(.*?)<', page, re.DOTALL)
+    tile = re.search(r'id="tile-utilization".*?data-part="delta">(.*?)<', page, re.DOTALL)
 
     assert tile is not None
-    assert (tile[1], tile[2].split(", ")[:2]) == ("0", ["under 5 % use", "2 not known"])
+    assert tile[1].split(", ")[1:] == ["0 idle", "2 not known"]
     assert re.search(r"No report of gpu-01 for 1 min \d+ s; the use of 2 CPU slots held there is not known\.", page)
     assert "0 % of the CPU slots that take jobs were busy" in page
     assert "no report for 1 min " in page

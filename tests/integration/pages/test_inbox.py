@@ -32,7 +32,7 @@ def test_an_alert_says_what_and_why_and_offers_one_thing(world: World) -> None:
     assert "1\u00a0alert needs an admin" in page
     assert "server-01 is being drained" in page
     assert "1\u00a0job still runs on it and will move; nothing new starts. Reason: new fans." in page
-    assert "One of them keeps 3\u00a0CPU slots out of use" in page
+    assert "It keeps 3\u00a0CPU slots out of use" in page
     assert f'href="/cluster/{world.server.pk}/undrain"' in page
     assert "Undrain server-01" in page
     assert 'id="inbox"' not in overview(world.client("lead"))

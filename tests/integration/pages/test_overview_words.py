@@ -9,11 +9,14 @@ import pytest
 
 from frontend.components.devices import CPU_SLOTS, GPUS
 from frontend.components.times import Series
+from frontend.pages.overview.alert_words import inbox_cost
 from frontend.pages.overview.fairness import fairness_chart
 from frontend.pages.overview.utilization import utilization_title
 from frontend.pages.overview.words import counts, shares_title, tiles
-from scheduler.selectors.cluster.rows import ClusterFrame, CompletionTimes, Fairness, QueueShareRow
+from scheduler.selectors.cluster.alerts import AlertRow
+from scheduler.selectors.cluster.rows import ClusterFrame, CompletionTimes, Fairness, QueueShareRow, ServerRow
 
+UNTIL = datetime(2026, 3, 6, 12, tzinfo=UTC)
 SCRIPT = Path(__file__).resolve().parents[3] / "frontend/pages/overview/static/overview/overview.js"
 
 
@@ -35,20 +38,54 @@ def test_what_is_drained_is_not_called_unused(free: int, drained: int, words: st
 
 
 def test_tiles_say_what_each_part_and_change_is_of() -> None:
-    """No bare "96 %, 0 in 24 h"."""
-    now = {"allocated_gpus": 23, "usable_gpus": 24, "busy_gpus": 20, "unknown_gpus": 0, "waiting_jobs": 3}
+    """Short enough for one line each; how many are idle stands beside those that are busy."""
+    now = {
+        "drained_gpus": 8,
+        "allocated_gpus": 23,
+        "usable_gpus": 24,
+        "busy_gpus": 20,
+        "unknown_gpus": 0,
+        "waiting_jobs": 3,
+    }
     frame = cast(ClusterFrame, {**now, "mean_utilization_frac": 0.8})
-    before = {"allocated_gpus": [23.0, 22.0], "busy_gpus": [18.0, 20.0], "waiting_jobs": [4.0, 3.0]}
+    before = {
+        "allocated_gpus": [22.0, 22.0],
+        "drained_gpus": [0.0, 8.0],
+        "busy_gpus": [18.0, 20.0],
+        "waiting_jobs": [4.0, 3.0],
+    }
     times = dict.fromkeys(("p50_s", "p90_s", "wait_p50_s", "wait_p90_s"), 60.0)
     summary = cast(CompletionTimes, {**times, "count": 2})
     series: Series = {**before, "unknown_gpus": [0.0, 0.0]}
-    told = tiles(frame=frame, series=series, summary=summary, span="24 h", began="", device=CPU_SLOTS)
+    since = (UNTIL - timedelta(hours=60)).isoformat()
+    servers = [cast(ServerRow, {"name": "sim-03", "state": "draining", "state_changed_at": since})]
+    told = tiles(
+        frame=frame, series=series, summary=summary, servers=servers, span="24 h", began="", now=UNTIL, device=CPU_SLOTS
+    )
     deltas = {tile["id"]: tile["delta"].replace("\u00a0", " ") for tile in told}
 
-    assert deltas["tile-allocated"] == "96 % of them, as many as 24 h ago"
-    assert deltas["tile-utilization"] == "20 busy, 2 more than 24 h ago"
-    assert deltas["tile-waiting"] == "1 fewer than 24 h ago"
-    assert deltas["tile-idle"] == "under 5 % use, 2 fewer than 24 h ago"
+    assert deltas["tile-allocated"] == "96 %, +1 in 24 h"
+    assert deltas["tile-utilization"] == "20 busy, 3 idle"
+    assert deltas["tile-waiting"] == "\u22121 in 24 h"
+    assert deltas["tile-drained"] == "sim-03, 2 d 12 h"
+    assert (told[-1]["value"], told[-1]["unit"], told[-1]["tone"]) == ("8", "CPU slots", "drained")
+
+
+@pytest.mark.parametrize(
+    ("rows", "keeps"),
+    [
+        ((8,), "It keeps"),
+        ((8, 1), "They keep"),
+        ((8, 0), "One of them keeps"),
+        ((8, 1, 0), "2 of them keep"),
+        ((0,), ""),
+    ],
+)
+def test_what_alerts_cost_is_said_of_as_many_as_there_are(rows: tuple[int, ...], keeps: str) -> None:
+    """One alert is not "one of them"."""
+    told = inbox_cost([cast(AlertRow, {"lost_gpus": lost}) for lost in rows], GPUS)
+
+    assert told.replace("\u00a0", " ") == (f"{keeps} {sum(rows)} GPUs out of use" if keeps else "")
 
 
 def test_fairness_is_told_by_the_mean_that_the_warning_is_about() -> None:

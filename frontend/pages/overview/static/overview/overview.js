@@ -15,9 +15,8 @@
      of different moments. Only what is measured all the time is written from frames. */
   const tiles = (frame) => {
     if (document.getElementById("tiles").dataset.counts !== counts(frame)) { Live.refresh(); return; }
-    const busy = part("tile-utilization", "delta");
-    Shell.set(busy, busy.textContent.replace(/^.*? busy/, `${Shell.number(frame.busy_gpus)} busy`));
-    Shell.set(part("tile-idle", "value"), Shell.number(Math.max(0, frame.allocated_gpus - frame.busy_gpus - frame.unknown_gpus)));
+    const used = part("tile-utilization", "delta"), idle = Math.max(0, frame.allocated_gpus - frame.busy_gpus - frame.unknown_gpus);
+    Shell.set(used, used.textContent.replace(/^.*? busy, .*? idle/, `${Shell.number(frame.busy_gpus)} busy, ${Shell.number(idle)} idle`));
     if (frame.mean_utilization_frac !== null) Shell.set(part("tile-utilization", "value"), Shell.number(frame.mean_utilization_frac * 100));
   };
 
