@@ -176,7 +176,7 @@ def test_server_whose_attempts_fail_is_drained_and_an_admin_undrains_it(faulty: 
         drained = server()
         answer = admin.call("POST", f"/api/v1/servers/{drained['id']}/undrain", {"reason": "looked at"})
 
-        assert drained["state_reason"].endswith("failed on it within an hour by machines: node")
+        assert drained["state_reason"].endswith("failed on it within an hour: node")
         assert answer.status == 200, answer.text
         assert server()["state"] == "up"
     finally:

@@ -80,7 +80,7 @@ def _gpus(row: AlertRow, device: DeviceWord) -> str:
 
 def _drained(row: AlertRow, device: DeviceWord) -> str:
     jobs, why = row["numbers"]["jobs"], row["numbers"]["reason"].rstrip(".")
-    empty = f"Nothing runs on it, and nothing starts until you undrain it: {_gpus(row, device)} out of use."
+    empty = f"{_gpus(row, device)} {'stands' if row['lost_gpus'] == 1 else 'stand'} empty until you undrain it."
     leaving = f"{counted(jobs, 'job')} still {'runs' if jobs == 1 else 'run'} on it and will move; nothing new starts."
     return (leaving if jobs else empty) + (f" Reason: {why}." if why else "")
 

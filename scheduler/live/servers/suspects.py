@@ -93,8 +93,6 @@ def _drain(server_id: str, incidents: list[Incident], *, at: datetime) -> None:
         return
     moments, jobs = len({one.at for one in incidents}), len({one.job_id for one in incidents})
     failures = ", ".join(sorted({one.failure for one in incidents}))
-    detail = (
-        f"{counted(moments, 'attempt')} of {counted(jobs, 'job')} failed on it within an hour by machines: {failures}"
-    )
+    detail = f"{counted(moments, 'attempt')} of {counted(jobs, 'job')} failed on it within an hour: {failures}"
     server_move(server, to=ServerState.DRAINING, at=at, actor="scheduler", reason="failures", detail=detail)
     log.warning("server_drained", extra={"server": server_id, "incidents": moments})

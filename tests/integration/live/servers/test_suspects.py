@@ -57,7 +57,7 @@ def test_server_is_drained_by_itself_and_an_admin_undrains_it(world: World) -> N
     event = Event.objects.get(kind="server_state", reason="failures")
     assert alpha.state == ServerState.DRAINING
     assert (event.actor, event.server_id, event.old_state) == ("scheduler", alpha.pk, ServerState.UP)
-    assert "3 attempts of 3 jobs failed on it within an hour by machines: node" in alpha.state_reason
+    assert "3 attempts of 3 jobs failed on it within an hour: node" in alpha.state_reason
 
     world.do(lambda: server_undrain(actor=world.admin, server=alpha, reason="looked at", at=world.clock.now()))
     world.pass_time(5)
