@@ -5,6 +5,7 @@ Lengths are rem, a 192nd of the width of the wall. The style sheet stretches cel
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
 
 WIDE, TALL = 78.2, 53.0  # the place of the map
@@ -15,6 +16,7 @@ ACROSS_MOST = 20
 GAPS, LEAST_GAP = ((4, 3.2), (9, 2.4), (24, 1.6)), 1.0  # between servers, up to so many on a page
 LABEL = 3.0  # height of the line with a server's name
 SERVER_LEAST = 8.6  # width that a short name needs
+MANY_LINES = (8, 12, 16, 24, 32)  # of the cells of a server with more than 64
 WIDEST, TALLEST = 1.8, 1.2  # a side of a cell against the other one
 NAME_LEAST = 8  # letters of a name that no note may take
 LETTER = 1.35  # width of a letter of a name, in the widest of the fonts
@@ -41,6 +43,11 @@ class Shape:
     server_wide: float
     cell_wide: float
     cell_tall: float
+
+    @property
+    def least_side(self) -> float:
+        """Return the shorter side of a cell."""
+        return min(self.cell_wide, self.cell_tall)
 
     @property
     def cells_most(self) -> float:
@@ -74,30 +81,61 @@ def page_of(gpus: Sequence[int], at_s: float) -> Page:
         gpus: How many devices each server has.
         at_s: The time, which turns the pages.
     """
-    servers, most = len(gpus), max([1, *gpus])
-    for pages in range(1, max(1, servers) + 1):
-        size = ceil(servers / pages)
-        shape = shape_of(size, most, TALL - (FOOT if pages > 1 else 0.0))
-        if min(shape.cell_wide, shape.cell_tall) >= LEAST:
-            break
-    pages = max(1, ceil(servers / max(1, size)))
-    number = int(at_s // PAGE_S) % pages
-    return Page(shape=shape, number=number, pages=pages, first=number * size, last=min(servers, (number + 1) * size))
+    servers = len(gpus)
+    whole = shape_of(servers, max([1, *gpus]), TALL)
+    if servers <= 1 or whole.least_side >= LEAST:
+        return Page(shape=whole, number=0, pages=1, first=0, last=servers)
+    ends = _page_ends(gpus)
+    number = int(at_s // PAGE_S) % len(ends)
+    first, last = ends[number - 1] if number else 0, ends[number]
+    shape = shape_of(last - first, max(gpus[first:last]), TALL - FOOT)
+    return Page(shape=shape, number=number, pages=len(ends), first=first, last=last)
 
 
+def _page_ends(gpus: Sequence[int]) -> list[int]:
+    """Return where each page ends: as few pages as there is room on, and those of about one size."""
+    most = len(_filled(gpus, len(gpus)))
+    even = ceil(len(gpus) / most)
+    return next(ends for size in range(even, len(gpus) + 1) if len(ends := _filled(gpus, size)) == most)
+
+
+def _filled(gpus: Sequence[int], size: int) -> list[int]:
+    """Return the ends of pages of at most so many servers; one without room beside another has its own page."""
+    ends, first, widest = [], 0, 0
+    for place, devices in enumerate(gpus):
+        count, widest = place + 1 - first, max(widest, devices)
+        if count > 1 and (count > size or shape_of(count, widest, TALL - FOOT).least_side < LEAST):
+            ends.append(place)
+            first, widest = place, devices
+    return [*ends, len(gpus)]
+
+
+@lru_cache(maxsize=1024)
 def shape_of(servers: int, gpus: int, tall: float) -> Shape:
-    """Return how so many servers with so many devices each get the largest cells."""
+    """Return how so many servers with so many devices each get the largest cells, closer where cells were too small."""
     servers = max(1, servers)
+    gaps = *(gap for most, gap in GAPS if servers <= most), LEAST_GAP
+    shapes = [_largest(servers, gpus, gap, tall) for gap in gaps]
+    return next((shape for shape in shapes if shape.least_side >= LEAST), shapes[-1])
+
+
+def _largest(servers: int, gpus: int, gap: float, tall: float) -> Shape:
     return max(
-        (_shape(across, servers, gpus, tall) for across in range(1, min(servers, ACROSS_MOST) + 1)),
-        key=lambda shape: (shape.server_wide >= SERVER_LEAST, shape.cell_wide * shape.cell_tall),
+        (
+            _shape(across, servers, gpus, lines, gap, tall)
+            for across in range(1, min(servers, ACROSS_MOST) + 1)
+            for lines in _lines(gpus)
+        ),
+        key=lambda shape: (
+            shape.server_wide >= SERVER_LEAST,
+            shape.least_side >= LEAST,
+            shape.cell_wide * shape.cell_tall,
+        ),
     )
 
 
-def _shape(across: int, servers: int, gpus: int, tall: float) -> Shape:
-    rows, lines = ceil(servers / across), _lines(gpus)
-    columns = ceil(gpus / lines)
-    gap = next((gap for most, gap in GAPS if servers <= most), LEAST_GAP)
+def _shape(across: int, servers: int, gpus: int, lines: int, gap: float, tall: float) -> Shape:
+    rows, columns = ceil(servers / across), ceil(gpus / lines)
     server_wide = (WIDE - gap * (across - 1)) / across
     cells_tall = (tall - gap * (rows - 1)) / rows - LABEL
     cell_gap = min(1.2, max(0.3, server_wide / columns / 11))
@@ -117,6 +155,6 @@ def _shape(across: int, servers: int, gpus: int, tall: float) -> Shape:
     )
 
 
-def _lines(gpus: int) -> int:
-    """Return in how many lines the devices of a server stand: eight as four by two, as they are built in."""
-    return next((lines for most, lines in ((4, 1), (16, 2), (64, 4)) if gpus <= most), 8)
+def _lines(gpus: int) -> tuple[int, ...]:
+    """Return in how many lines the devices of a server may stand: eight as four by two, as they are built in."""
+    return next(((lines,) for most, lines in ((4, 1), (16, 2), (64, 4)) if gpus <= most), MANY_LINES)

@@ -54,7 +54,7 @@ def test_cells_get_smaller_with_more_servers() -> None:
     assert shapes[-1].cell_tall < 3
 
 
-@pytest.mark.parametrize(("servers", "gpus"), [(60, 8), (1000, 8), (16, 64), (7, 512), (61, 1)])
+@pytest.mark.parametrize(("servers", "gpus"), [(60, 8), (1000, 8), (16, 64), (7, 512), (9, 128), (61, 1)])
 def test_more_servers_than_fit_take_turns(servers: int, gpus: int) -> None:
     """Each server is on one page, and each page is shown in its turn, no cell smaller than it may be."""
     first = page_of([gpus] * servers, 0.0)
@@ -63,8 +63,28 @@ def test_more_servers_than_fit_take_turns(servers: int, gpus: int) -> None:
     assert [page.number for page in pages] == list(range(first.pages))
     assert [number for page in pages for number in range(page.first, page.last)] == list(range(servers))
     assert page_of([gpus] * servers, first.pages * float(PAGE_S)) == first
-    if gpus < 512:
-        assert min(first.shape.cell_wide, first.shape.cell_tall) >= LEAST
+    assert all(page.shape.least_side >= LEAST for page in pages)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "pages"),
+    [
+        ([384, *[8] * 100], 4),
+        ([*[8] * 50, 384, *[8] * 50], 5),
+        ([256, *[8] * 40], 2),
+        ([2000, *[8] * 40], 2),
+        ([*[8] * 40, 2000, *[8] * 40], 3),
+    ],
+)
+def test_a_wide_server_leaves_the_others_their_page(gpus: list[int], pages: int) -> None:
+    """Only its own page has few servers; only cells of a server that is too wide for a whole map are smaller."""
+    found = [page_of(gpus, number * float(PAGE_S)) for number in range(pages)]
+
+    assert found[0].pages == pages
+    assert [number for page in found for number in range(page.first, page.last)] == list(range(len(gpus)))
+    for page in found:
+        shown = gpus[page.first : page.last]
+        assert shown == [2000] or page.shape.least_side >= LEAST, shown
 
 
 def test_a_map_without_servers_has_one_page() -> None:
