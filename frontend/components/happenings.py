@@ -14,7 +14,7 @@ from frontend.components.event_words.trials import trial_words
 from frontend.components.formats import duration, joined
 from frontend.components.states import look
 from frontend.components.times import as_time
-from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import RANK_ENDED, EndCause, JobState
 from scheduler.core.model.plan import PreemptRule
 from scheduler.selectors.rows import EventRow
 
@@ -44,6 +44,10 @@ RULES: dict[str, str] = {
     PreemptRule.REPACKED: "all jobs were placed anew",
     PreemptRule.MOVED: "it goes on elsewhere",
     PreemptRule.UNPACKED: "it no longer shares the GPUs of another job",
+    RANK_ENDED: "one of its processes ended",
+    EndCause.LAUNCH_UNCONFIRMED: CAUSES[EndCause.LAUNCH_UNCONFIRMED],
+    EndCause.SMOKE_PASSED: "its smoke run has passed, and its whole gang is next",
+    EndCause.EARLY_STOPPED: "its loss has stopped falling",
 }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from frontend.components.formats import counted, shortened
-from scheduler.core.model.lifecycle import EndCause
+from scheduler.core.model.lifecycle import RANK_ENDED, EndCause
 from scheduler.core.model.plan import PreemptRule, WaitReason
 from scheduler.selectors.rows import Json
 
@@ -35,6 +35,10 @@ PREEMPTIONS: dict[str, str] = {
     PreemptRule.REPACKED: "all jobs were placed anew",
     PreemptRule.MOVED: "it goes on elsewhere",
     PreemptRule.UNPACKED: "it shares GPUs no more",
+    RANK_ENDED: "one of its processes ended",
+    EndCause.LAUNCH_UNCONFIRMED: FAILURES[EndCause.LAUNCH_UNCONFIRMED],
+    EndCause.SMOKE_PASSED: "its smoke run has passed",
+    EndCause.EARLY_STOPPED: "its loss falls no more",
 }
 _UNTIL = {"completed": "completes", "failed": "fails"}
 

@@ -139,6 +139,7 @@ class EndCause(StrEnum):
 
 # Ends that a rule of the scheduler brings about and that are named after it.
 ENDS_BY_RULE = frozenset({EndCause.SMOKE_PASSED, EndCause.EARLY_STOPPED})
+RANK_ENDED = "rank_ended"  # why the other processes of a gang are stopped when one of them has ended
 # Causes that are not the job's fault: the job goes back to its queue and this is not counted as a retry.
 INFRASTRUCTURE = frozenset(
     {

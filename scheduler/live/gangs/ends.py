@@ -11,7 +11,7 @@ from datetime import datetime
 from django.db import transaction
 
 from agents.protocol.signing import AttemptReport
-from scheduler.core.model.lifecycle import EndCause, JobState
+from scheduler.core.model.lifecycle import RANK_ENDED, EndCause, JobState
 from scheduler.core.operations.failures import FailureClass
 from scheduler.live.attempts.close import attempt_close
 from scheduler.live.attempts.retry import AttemptEnd
@@ -25,7 +25,6 @@ from scheduler.services.jobs.state import job_event, job_transition
 EXIT_BROKEN = 76
 STOPPED_BY_US = frozenset({EndCause.PREEMPTED, EndCause.SUSPENDED, EndCause.CANCELLED})
 COMPLAINTS = frozenset({FailureClass.MPI, FailureClass.NETWORK})
-RANK_ENDED = "rank_ended"
 # Reason of the event of a server that was given up although it reported: we could not apply what it said.
 UNAPPLIED = "unapplied"
 NONE_DONE = -1

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.core.model.lifecycle import EndCause, JobState
-from scheduler.core.model.plan import WaitReason
+from frontend.components.happenings import RULES
+from scheduler.core.model.lifecycle import RANK_ENDED, EndCause, JobState
+from scheduler.core.model.plan import PreemptRule, WaitReason
 from scheduler.models import Attempt, Cluster, Job, Lease, Server
 from scheduler.models.server import ServerState
 from scheduler.services.jobs.state import Wait, job_waits_record
@@ -181,13 +182,15 @@ def test_a_receipt_names_no_job_that_may_not_be_seen(world: World) -> None:
     assert "another job (another queue)" in page.text
 
 
-def test_a_receipt_of_a_recall_needs_no_job(world: World) -> None:
-    """Where GPUs are shared out, no single job takes them: the receipt still says that a quota was taken back."""
+@pytest.mark.parametrize("rule", ["quota_reclaim", RANK_ENDED, EndCause.LAUNCH_UNCONFIRMED, PreemptRule.REPACKED])
+def test_a_receipt_needs_no_job(world: World, rule: str) -> None:
+    """Where no single job takes the GPUs, the receipt still says why, and that no other job came first."""
     job = preempted(world)
-    Attempt.objects.filter(job=job, number=1).update(preempted_by=None)
+    Attempt.objects.filter(job=job, number=1).update(preempted_by=None, preempt_rule=rule)
     page = world.browser("member").open(f"/jobs/J-{job.number}")
 
-    assert ": another queue took its quota back. 3 min 10 s of work" in page.text
+    why = "another queue took its quota back" if rule == PreemptRule.QUOTA_RECLAIM else RULES[rule]
+    assert f": {why}. 3 min 10 s of work" in page.text
 
 
 def test_progress_has_an_end_only_with_rate_and_total(world: World) -> None:

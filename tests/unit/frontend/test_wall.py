@@ -11,9 +11,9 @@ from frontend.pages.wall.drawing import band_of, hours_of
 from frontend.pages.wall.layout import LABEL, LEAST, PAGE_S, TALL, WIDE, page_of
 from frontend.pages.wall.words import day_and_time
 from scheduler.core.model.lifecycle import EndCause
-from scheduler.core.model.plan import PreemptRule, WaitReason
+from scheduler.core.model.plan import WaitReason
 from scheduler.selectors.rows import Json
-from tests.unit.frontend.words.test_every_reason_has_words import PLANNED
+from tests.unit.frontend.words.test_every_reason_has_words import PLANNED, STOPS
 
 UNTIL = datetime(2026, 3, 6, 14, 32, tzinfo=UTC)
 LONG = "a-queue-with-a-long-name"
@@ -105,8 +105,8 @@ def test_a_note_takes_no_place_from_a_name() -> None:
 def test_each_cause_fits_its_line() -> None:
     """Names within a cause lose their middle; a cause is never cut."""
     assert set(FAILURES) == set(EndCause) - PLANNED
-    assert set(PREEMPTIONS) == set(PreemptRule)
-    causes = [why_preempted(rule, by=by, own="own") for rule in PreemptRule for by in ("", LONG)]
+    assert set(PREEMPTIONS) == STOPS
+    causes = [why_preempted(rule, by=by, own="own") for rule in STOPS for by in ("", LONG)]
     causes += [why_failed(cause, 137) for cause in FAILURES]
     causes += [why_waits(reason, evidence) for reason in WaitReason for evidence in (EVIDENCE, {})]
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from frontend.components.formats import clock, duration, number
+from frontend.components.happenings import RULES
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.plan import PreemptRule
 from scheduler.selectors.jobs.rows import ReceiptRow, RunRow
@@ -76,6 +77,8 @@ def _rule_words(rule: str, by: NamedJob | None, subject: Subject) -> str:
         return "it went on elsewhere"
     if rule == PreemptRule.UNPACKED:
         return subject.words("it no longer shared the GPUs of another job")
+    if rule != PreemptRule.POLICY_ORDER:
+        return RULES.get(rule, rule)
     first = by["name"] if by else "another job"
     return subject.words(FIRST_BY_POLICY.get(subject.explain["policy"], "{} comes before it")).format(first)
 
