@@ -127,7 +127,7 @@ CAUSES = [
     " is preempted: a job of lang\u2026age goes first.",
     " failed: no server confirmed it.",
 ]
-WHYS = ["only 110 of its quota are left", "128 jobs ahead, 16 are free", "language took its quota back"]
+WHYS = ["110 of lang\u2026tion's quota left", "128 jobs ahead, 16 are free", "language took its quota back"]
 PAST_ITS_BOX = """() => {
   const whole = ".told > span, .why span:last-child, .when, .who, .label, .under";
   const isCut = (part) => part.matches(whole) && part.scrollWidth > part.clientWidth + 1

@@ -72,13 +72,24 @@ def _free(evidence: Json) -> str:
 def _quota(evidence: Json) -> str:
     held, quota = evidence.get("queue_held_gpus"), evidence.get("queue_quota_gpus")
     if isinstance(held, int) and isinstance(quota, int) and held < quota:
-        return f"only {quota - held} of its quota {'is' if quota - held == 1 else 'are'} left"
-    return f"{_queue(evidence)}'s quota is used up"
+        return f"{quota - held} of {_quota_of(evidence)} left"
+    return f"{_quota_of(evidence)} is used up"
+
+
+def _quota_of(evidence: Json) -> str:
+    return "the quota above" if _is_hidden(evidence) else f"{_queue(evidence)}'s quota"
 
 
 def _queue(evidence: Json) -> str:
-    name = str(evidence.get("queue", ""))
-    return name if 0 < len(name) <= NAME_MOST else "its queue"
+    """Return the binding queue, which may be one above the job's."""
+    if _is_hidden(evidence):
+        return "a queue above"
+    return shortened(str(evidence.get("queue", "")), NAME_MOST) or "its queue"
+
+
+def _is_hidden(evidence: Json) -> bool:
+    """Return whether the binding queue is one above that the reader may not see; see ``selectors.evidence``."""
+    return str(evidence.get("queue", "")).startswith("A queue above ")
 
 
 def _dependency(evidence: Json) -> str:

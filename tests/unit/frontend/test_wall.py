@@ -22,6 +22,7 @@ EVIDENCE: Json = {
     "queue": "language", "queue_held_gpus": 110, "queue_quota_gpus": 128, "ahead_jobs": 128, "free_gpus": 16,
     "job": f"J-2048 {LONG}", "until": "completed", "drained": LONG, "largest_free_gpus": 128, "retry_at": "14:32 UTC",
 }  # fmt: skip
+ABOVE: Json = {**EVIDENCE, "queue": LONG, "queue_held_gpus": 2}
 
 
 @pytest.mark.parametrize("servers", [1, 2, 3, 4, 5, 8, 9, 12, 16, 24, 36, 48])
@@ -108,7 +109,7 @@ def test_each_cause_fits_its_line() -> None:
     assert set(PREEMPTIONS) == STOPS
     causes = [why_preempted(rule, by=by, own="own") for rule in STOPS for by in ("", LONG)]
     causes += [why_failed(cause, 137) for cause in FAILURES]
-    causes += [why_waits(reason, evidence) for reason in WaitReason for evidence in (EVIDENCE, {})]
+    causes += [why_waits(reason, evidence) for reason in WaitReason for evidence in (EVIDENCE, ABOVE, {})]
 
     assert not [cause for cause in causes if len(cause) > LETTERS or not cause]
 
@@ -116,7 +117,24 @@ def test_each_cause_fits_its_line() -> None:
 @pytest.mark.parametrize(
     ("reason", "evidence", "words"),
     [
-        (WaitReason.QUEUE_QUOTA, {"queue_held_gpus": 10, "queue_quota_gpus": 12}, "only 2 of its quota are left"),
+        (WaitReason.QUEUE_QUOTA, {"queue_held_gpus": 10, "queue_quota_gpus": 12}, "2 of its queue's quota left"),
+        (
+            WaitReason.QUEUE_QUOTA,
+            {"queue": "research", "queue_held_gpus": 2, "queue_quota_gpus": 8},
+            "6 of research's quota left",
+        ),
+        (
+            WaitReason.QUEUE_QUOTA,
+            {"queue": "A queue above vision", "queue_held_gpus": 2, "queue_quota_gpus": 8},
+            "6 of the quota above left",
+        ),
+        (
+            WaitReason.QUEUE_QUOTA,
+            {"queue": "A queue above vision", "queue_held_gpus": 8, "queue_quota_gpus": 8},
+            "the quota above is used up",
+        ),
+        (WaitReason.QUEUE_MAX, {"queue": "A queue above vision"}, "a queue above holds all it may"),
+        (WaitReason.QUEUE_MAX, {"queue": LONG}, "a-qu\u2026name holds all it may"),
         (
             WaitReason.QUEUE_QUOTA,
             {"queue": "nlp", "queue_held_gpus": 8, "queue_quota_gpus": 8},
