@@ -14,7 +14,9 @@ from scheduler.selectors.rows import Json as Json  # a piece of a Plotly figure;
 
 EMPTY_HEIGHT = 56
 DAY_S = 86_400
-STEPS_S = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 10800, 21600, DAY_S, 7 * DAY_S)  # between ticks of a time axis
+# Between ticks of a time axis.
+STEPS_S = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 10800, 21600, 43200, DAY_S, 7 * DAY_S)
+STEPS, LONG_STEPS = 9, 6  # steps on a time axis, at most; the second where ticks have a day and a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,10 +179,18 @@ def layout(*, height: int = 196, left: int = 36, x: Json | None = None, y: Json 
 
 
 def time_axis(since: datetime, until: datetime, zone: tzinfo) -> Json:
-    """Return an x axis of wall-clock times over a range; where its ticks are days apart it names the days."""
+    """Return an x axis of wall-clock times over a range; over more than a day each tick names its day."""
     span_s = (until - since).total_seconds()
-    step_s = next((step for step in STEPS_S if span_s / step <= 9), STEPS_S[-1])
-    tick_format = "%a %-d" if step_s >= DAY_S else "%H:%M" if span_s > 900 else "%H:%M:%S"
+    is_long = span_s > DAY_S
+    step_s = next(
+        (step for step in STEPS_S if span_s / step <= (LONG_STEPS if is_long and step < DAY_S else STEPS)), STEPS_S[-1]
+    )
+    if step_s > DAY_S:  # a weekday and a date are the same four weeks on in a February
+        tick_format = "%-d %b"
+    elif step_s == DAY_S:
+        tick_format = "%a %-d"
+    else:
+        tick_format = "%a %H:%M" if is_long else "%H:%M" if span_s > 900 else "%H:%M:%S"
     return {
         "type": "date",
         "range": [wall(since, zone), wall(until, zone)],

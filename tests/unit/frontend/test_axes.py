@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from frontend.components.charts import even_axis, time_axis
+from frontend.components.charts import Json, even_axis, time_axis
 from frontend.pages.jobs.charts.figures import ChartScene, frac_chart
 from frontend.pages.overview.completion import completion
 from scheduler.selectors.cluster.rows import CompletionTimes
@@ -40,8 +40,45 @@ def test_no_day_is_named_twice(hours: int) -> None:
 
     for axis in (time_axis(begin, end, UTC), half.figure["layout"]["xaxis"]):
         days_apart = axis.get("dtick", 0) / 86_400_000
-        assert (axis["tickformat"] == "%a %-d") == (days_apart >= 1)
+        assert (axis["tickformat"] in ("%a %-d", "%-d %b")) == (days_apart >= 1)
         assert days_apart < 1 or days_apart.is_integer()
+
+
+@pytest.mark.parametrize("begin", [datetime(2026, 1, 31, 14, 7, tzinfo=UTC), datetime(2026, 3, 7, tzinfo=UTC)])
+def test_no_two_ticks_have_one_text(begin: datetime) -> None:
+    """Over any span up to 30 days, and as many as stand side by side; a day's own two ends may."""
+    for hours in range(1, 721):
+        end = begin + timedelta(hours=hours) - timedelta(seconds=hours == 24)
+        axis = time_axis(begin, end, UTC)
+        texts = texts_of(axis, begin, end)
+
+        assert len(texts) == len(set(texts)), (hours, texts)
+        assert sum(map(len, texts)) <= 63, (hours, texts)
+
+
+def texts_of(axis: Json, begin: datetime, end: datetime) -> list[str]:
+    """Return the texts of the ticks of a time axis as Plotly makes them: steps are counted from the year 2000."""
+    step, tick = timedelta(milliseconds=axis["dtick"]), datetime(2000, 1, 1, tzinfo=UTC)
+    tick += -((tick - begin) // step) * step
+    texts = []
+    while tick <= end:
+        if tick >= begin:
+            texts.append(tick.strftime(axis["tickformat"]))
+        tick += step
+    return texts
+
+
+@pytest.mark.parametrize("hours", [25, 30, 36, 48])
+def test_over_more_than_a_day_each_tick_names_its_day(hours: int) -> None:
+    """Not 00:00, 06:00 and so on twice; in half a page too, where Plotly chooses the step."""
+    begin = datetime(2026, 3, 7, 14, 7, tzinfo=UTC)
+    end = begin + timedelta(hours=hours)
+    half = frac_chart("cpu", "CPU use", [begin, end], [0.5, 0.5], ChartScene(zone=UTC, now=end, gaps=()))
+    assert half.figure is not None
+
+    assert 3 <= len(texts_of(time_axis(begin, end, UTC), begin, end)) <= 7
+    assert half.figure["layout"]["xaxis"]["tickformat"] == "%a %H:%M"
+    assert half.figure["layout"]["xaxis"]["nticks"] == 6
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ const Charts = (() => {
     // On a small screen times stand side by side only if they are few. Days are few, and halves of them have one name.
     if (layout.xaxis?.type === "date" && element.clientWidth < NARROW_PX && !(layout.xaxis.dtick >= DAY_MS)) {
       delete layout.xaxis.dtick;
-      Object.assign(layout.xaxis, { nticks: 5, tickangle: 0 });
+      Object.assign(layout.xaxis, { nticks: layout.xaxis.tickformat?.startsWith("%a") ? 4 : 5, tickangle: 0 });
     }
     // Some figures are lower on a phone, with fewer of their ticks.
     const narrow = matchMedia("(max-width: 859.98px)").matches && layout.meta?.narrow;

@@ -32,6 +32,7 @@ from frontend.pages.jobs.charts.shaping import (
 
 HEIGHT = 206  # pixels
 TABLE_ROWS = 60
+NTICKS = {"%H:%M:%S": 4, "%a %H:%M": 6}  # of long texts; 7 of short ones stand side by side in half a page
 STEADY_FRAC = 0.05  # changes below this are not worth a headline
 FLAT_FRAC = 0.005  # of a loss
 
@@ -134,7 +135,7 @@ def _wall_axis(since: datetime, until: datetime, zone: tzinfo) -> Json:
     axis = time_axis(since, until, zone)
     if axis["dtick"] < DAY_S * 1000:  # Plotly may choose others; of days it would choose halves, named twice
         del axis["dtick"]
-    return {**axis, "nticks": 4 if axis["tickformat"].endswith("%S") else 7, "tickangle": 0}
+    return {**axis, "nticks": NTICKS.get(axis["tickformat"], 7), "tickangle": 0}
 
 
 def _step_axis(most: float) -> Json:
