@@ -148,9 +148,7 @@ def test_a_preemption_has_its_receipt(world: World) -> None:
     job = preempted(world)
     page = world.browser("member").open(f"/jobs/J-{job.number}")
 
-    assert (
-        "by-this-one (vision): vision took its quota back. 3 min 10 s of work lost: no newer checkpoint." in page.text
-    )
+    assert "by-this-one (vision): vision took its quota back. 3 min 10 s of work lost: no newer checkpoint" in page.text
     assert "at step 100." in page.text
     assert "One preemption, 1 min 2 s" in page.text
 
