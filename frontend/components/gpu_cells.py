@@ -71,9 +71,9 @@ def is_free(gpu: GpuRow) -> bool:
     return bool(gpu["healthy"]) and not gpu["allocated"]
 
 
-def _unheld(state: str) -> str:
-    """Return what a device that no job holds is, on a server in a state."""
-    return "drained" if state == "draining" else "free"
+def unheld(state: str) -> str:
+    """Return what a healthy device that no job holds is, on a server in a state; unknown on one that is not up."""
+    return {"up": "free", "draining": "drained"}.get(state, "unknown")
 
 
 def is_idle(gpu: GpuRow) -> bool:
@@ -119,7 +119,9 @@ def _title(gpu: GpuRow, word: str, row: ServerRow) -> str:
     if not gpu["healthy"]:
         return f"{word} {gpu['index']} is broken{': ' + gpu['health_reason'] if gpu.get('health_reason') else ''}"
     if not gpu["allocated"]:
-        return f"{word} {gpu['index']} is {_unheld(row['state'])}"
+        kind = unheld(row["state"])
+        is_what = f"takes no jobs: its server is {server_state(row)}" if kind == "unknown" else f"is {kind}"
+        return f"{word} {gpu['index']} {is_what}"
     used = gpu["utilization_frac"]
     measured = silent_words(row) or "use not measured" if used is None else f"{percent(used)} used"
     return f"{word} {gpu['index']}: {_holder(gpu)}, {measured}"
@@ -127,7 +129,7 @@ def _title(gpu: GpuRow, word: str, row: ServerRow) -> str:
 
 def strip_cell(gpu: GpuRow, word: str, row: ServerRow) -> DeviceCell:
     """Return a cell of the strip: the colour says which queue holds it."""
-    held = f"q{gpu.get('color_slot') or 0}" if gpu["allocated"] else _unheld(row["state"])
+    held = f"q{gpu.get('color_slot') or 0}" if gpu["allocated"] else unheld(row["state"])
     css = held if gpu["healthy"] else "broken"
     return DeviceCell(index=gpu["index"], css=css, healthy=gpu["healthy"], title=_title(gpu, word, row))
 
@@ -141,11 +143,11 @@ def map_cell(gpu: GpuRow, word: str, view: str, row: ServerRow) -> DeviceCell:
     utilization, heat = gpu["utilization_frac"], gpu.get("temperature_c")
     if view == "temperature":
         text = "" if heat is None else number(heat)
-        unmeasured = "unknown" if gpu["allocated"] else _unheld(row["state"])
+        unmeasured = "unknown" if gpu["allocated"] else unheld(row["state"])
         tint = unmeasured if heat is None else f"u{utilization_step((heat - 30) / 60)}"
         return cell(css=tint, text=text)
     if not gpu["allocated"]:
-        return cell(css=_unheld(row["state"]))
+        return cell(css=unheld(row["state"]))
     if view in {"queue", "job"}:
         job = gpu.get("job")
         return cell(
@@ -169,7 +171,8 @@ def _label(row: ServerRow) -> str:
     gpus, word = row["gpus"], device_word([row["device_kind"]])
     free = sum(is_free(gpu) for gpu in gpus)
     broken = sum(not gpu["healthy"] for gpu in gpus)
-    parts = [f"{free} {_unheld(row['state'])}"] + ([f"{broken} broken"] if broken else [])
+    kind = unheld(row["state"])
+    parts = [server_state(row) if kind == "unknown" else f"{free} {kind}"] + ([f"{broken} broken"] if broken else [])
     parts += filter(None, [silent_words(row)])
     return f"{row['name']}: {word.counted(len(gpus))}, {', '.join(parts)}"
 

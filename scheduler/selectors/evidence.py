@@ -45,7 +45,7 @@ class Names:
         if "job" in named and not (is_known and self.jobs):
             named["job"] = str(named["job"]).partition(" ")[0]
         if isinstance(evidence.get("drained_since"), str):
-            named["drained_since"] = clock_text(datetime.fromisoformat(evidence["drained_since"]))
+            named["drained_since"] = day_text(datetime.fromisoformat(evidence["drained_since"]))
         if isinstance(evidence.get("cause"), str):
             named["cause"] = evidence["cause"].replace("_", " ")
         return named
@@ -100,3 +100,8 @@ def wait_sentence(job: Job, names: Names) -> str:
 def clock_text(at: datetime) -> str:
     """Return a time of day for a sentence; readers have many zones, so it says which one it means."""
     return f"{at.astimezone(UTC):%H:%M} UTC"
+
+
+def day_text(at: datetime) -> str:
+    """Return the same with its day, for what may have lasted for days."""
+    return f"{at.astimezone(UTC):%a %-d %b %H:%M} UTC"

@@ -80,18 +80,25 @@ def _held(job: Job, access: Access, at: datetime) -> _Held:
     return _Held(job=job_shown(job, access), ends_at=moment_after(at, left_s))
 
 
+def _end_of(held: _Held) -> tuple[str, int]:
+    """Return when a job ends, and which it is; jobs that the reader may not see are one."""
+    return str(held.ends_at), held.job["number"] or 0
+
+
 def _row(name: str, *, num_gpus: int, on: Mapping[int, Sequence[_Held]]) -> NextFreeRow:
     # A GPU that jobs share is free once the last of them ends.
     lasts = [max(held, key=lambda one: (one.ends_at is None, str(one.ends_at))) for held in on.values()]
-    known = sorted((one for one in lasts if one.ends_at), key=lambda one: str(one.ends_at))
+    known = sorted((one for one in lasts if one.ends_at), key=_end_of)
     last = known[-1] if known and len(known) == len(lasts) else None
     first_at = min((one.ends_at for held in on.values() for one in held if one.ends_at), default=None)
-    ends = [(moment, [*same]) for moment, same in groupby(known, key=lambda one: one.ends_at)]
+    ends = [[*same] for _, same in groupby(known, key=_end_of)]
     return {
         "server": name,
         "num_gpus": num_gpus,
         "free_gpus": num_gpus - len(on),
-        "ends": [{"at": iso(moment), "num_gpus": len(same), "job": same[0].job} for moment, same in ends if moment],
+        "ends": [
+            {"at": iso(at), "num_gpus": len(same), "job": same[0].job} for same in ends if (at := same[0].ends_at)
+        ],
         "first_at": iso(first_at),
         "whole_at": iso(last.ends_at) if last else None,
         "last_job": last.job if last else None,

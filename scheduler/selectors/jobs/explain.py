@@ -238,7 +238,7 @@ def _checks_of_queue(job: Job) -> list[CheckRow]:
     over = max(0, after - queue.quota_gpus)
     # Whether the rest of the cluster lends, the reason says.
     borrows = over and queue.may_borrow and job.wait_reason != WaitReason.QUEUE_QUOTA
-    text = f"{held} + {needed} of {queue.quota_gpus}" + (f", borrows {min(over, needed)}" if borrows else "")
+    text = f"{held} + {needed} of {queue.quota_gpus}" + (f", borrows {over}" if borrows else "")
     is_ok = not over or queue.may_borrow
     checks: list[CheckRow] = [{"name": f"Quota of {queue.name}", "ok": is_ok, "text": text}]
     if queue.max_gpus is not None:

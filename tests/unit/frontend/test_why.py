@@ -3,12 +3,14 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from django.http import HttpRequest
 
+from frontend.components.devices import GPUS
 from frontend.pages.jobs.subject import Subject
 from frontend.pages.jobs.waiting.checks import checks_title, row_of
-from frontend.pages.jobs.waiting.freeing import room_for
-from frontend.pages.jobs.waiting.held import PARTS_MOST, held_of
+from frontend.pages.jobs.waiting.course import PARTS_MOST, course_of
+from frontend.pages.jobs.waiting.freeing import freeing_of, room_for
 from frontend.pages.jobs.waiting.server_map import QUEUES_MOST, holders_of, short_clock
 from scheduler.models import Job
 from scheduler.selectors.cluster.next_free import NextFreeRow
@@ -40,27 +42,27 @@ def _plain(text: str) -> str:
 
 def test_many_short_waits_are_one_part() -> None:
     """Hundreds of turns between two long waits take the place of their sum, not of hundreds of parts."""
-    held = held_of(_subject(36_000, *[30, 90] * 200, 36_000))
+    held = course_of(_subject(36_000, *[30, 90] * 200, 36_000))
 
     assert [part.span for part in held.parts] == [36_000, 24_000, 36_000]
     assert "400 short waits" in _plain(held.parts[1].title)
     assert _plain(held.waited) == "1 d 2 h"
-    assert held.is_course
+    assert held.is_in_order
 
 
 def test_each_longer_wait_is_a_part_of_its_own() -> None:
     """Only neighbours that are short are put together; less than a second is left out."""
-    held = held_of(_subject(500, 0.4, 300, 3, 200))
+    held = course_of(_subject(500, 0.4, 300, 3, 200))
 
     assert [part.span for part in held.parts] == [500, 300, 3, 200]
-    assert not held_of(_subject()).parts
+    assert not course_of(_subject()).parts
 
 
 def test_a_run_between_waits_is_told_apart_and_its_preemption_is_a_mark() -> None:
     """How long it ran is no part of how long it waited."""
     ran = {"kind": "attempt", "duration_s": 1_800, "receipt": {"rule": "quota_reclaim"}}
     waits = [{"reason": reason, "duration_s": 600} for reason in ("queue_quota", "behind_policy_order")]
-    held = held_of(_course(waits[0], ran, waits[1]))
+    held = course_of(_course(waits[0], ran, waits[1]))
 
     assert [(part.words, part.is_preempted) for part in held.parts] == [
         ("Quota of the queue", False),
@@ -72,12 +74,12 @@ def test_a_run_between_waits_is_told_apart_and_its_preemption_is_a_mark() -> Non
 
 def test_more_parts_than_six_are_summed_up_by_reason() -> None:
     """The longest first. More than six reasons are the five longest and the rest."""
-    held = held_of(_subject(*[600, 400] * 5))
+    held = course_of(_subject(*[600, 400] * 5))
     assert [(part.words, part.span) for part in held.parts] == [("Behind other jobs", 3_000), ("Too few free", 2_000)]
-    assert not held.is_course
+    assert not held.is_in_order
 
     reasons = ("queue_quota", "queue_max", "user_limit", "dependency", "no_capacity", "fragmentation", "backoff", "new")
-    held = held_of(_course(*({"reason": one, "duration_s": 900 - at} for at, one in enumerate(reasons))))
+    held = course_of(_course(*({"reason": one, "duration_s": 900 - at} for at, one in enumerate(reasons))))
     assert len(held.parts) == PARTS_MOST
     assert (held.parts[0].words, held.parts[-1].words) == ("Quota of the queue", "Other")
     assert sum(part.span for part in held.parts) == sum(900 - at for at in range(8))
@@ -100,26 +102,55 @@ def _row(server: str, *ends: tuple[int, int], free: int = 0, gpus: int = 8) -> N
 def test_the_first_server_with_room_counts_what_is_free_and_what_ends() -> None:
     """A job of four: two free and two more soon are earlier than a whole server later."""
     rows = [_row("late", (1800, 8)), _row("soon", (60, 1), (600, 1), (1200, 4), free=2), _row("never", (60, 2))]
-    room = room_for(rows, 4, has_turn=True)
+    room = room_for(rows, 4)
 
     assert room
     assert (room.server, room.num_gpus, room.is_whole) == ("soon", 4, False)
     assert room.at == NOW + timedelta(seconds=600)
-    whole = room_for(rows, 8, has_turn=True)
+    whole = room_for(rows, 8)
     assert whole
     assert (whole.server, whole.is_whole) == ("soon", True)
-    assert room_for(rows, 9, has_turn=True) is None
+    assert room_for(rows, 9) is None
 
 
-def test_room_that_jobs_ahead_leave_counts_only_behind_them() -> None:
-    """A job that is held back by something else is not told of a server with room for it."""
-    rows = [_row("free", free=8), _row("late", (1800, 8))]
-    behind, other = (room_for(rows, 4, has_turn=has_turn) for has_turn in (False, True))
+def _waiting(reason: str, *, gpus: int = 4, max_servers: int = 1) -> Subject:
+    """Return a job that waits for this reason, without an estimate."""
+    job = Job(num_gpus=gpus, smoke_due=False, spec={"resources": {"max_servers": max_servers}})
+    subject = Subject(request=HttpRequest(), job=job, at=NOW, zone=UTC)
+    subject.__dict__["device"] = GPUS
+    subject.__dict__["explain"] = {"reason": reason, "estimate": None, "num_ahead": 2}
+    subject.__dict__["servers"] = []
+    return subject
 
-    assert behind
-    assert other
-    assert (behind.server, behind.at) == ("free", None)
-    assert other.server == "late"
+
+@pytest.mark.parametrize(
+    ("reason", "room"),
+    [
+        ("behind_policy_order", "free has room for it now, and jobs ahead go first"),
+        ("fragmentation", None),
+        ("cpu_or_memory", None),
+        ("queue_quota", None),
+    ],
+)
+def test_ends_of_jobs_are_not_told_where_room_is_not_what_it_waits_for(reason: str, room: str | None) -> None:
+    """Beside a server with room now, a later one is not the first."""
+    freeing = freeing_of(_waiting(reason), [_row("free", free=8), _row("late", (1800, 8))])
+
+    assert (freeing and freeing.title) == room
+    assert freeing_of(_waiting("queue_quota"), [_row("late", (1800, 8))]) is None
+
+
+def test_a_job_that_may_take_several_servers_is_not_told_of_one() -> None:
+    """Four here and four there are enough for its eight."""
+    rows = [_row("node-1", (600, 4), (1800, 4)), _row("node-2", (600, 4), (2400, 4))]
+    freeing = freeing_of(_waiting("no_capacity", gpus=8, max_servers=2), rows)
+
+    assert freeing
+    assert (freeing.title, freeing.room) == ("It may take up to 2 servers", None)
+    assert not any("Too few" in event.detail for event in freeing.events)
+    alone = freeing_of(_waiting("no_capacity", gpus=8), rows)
+    assert alone
+    assert alone.title == "node-1 is the first whole server for it"
 
 
 def _gpu(queue: str | None, slot: int | None = None, *, healthy: bool = True) -> Any:
@@ -140,6 +171,15 @@ def test_the_legend_counts_the_gpus_of_each_queue_and_what_none_holds() -> None:
         ("broken", 1),
     ]
     assert holders_of([free])[0].css == "free"
+
+
+def test_what_takes_no_jobs_is_not_free() -> None:
+    """Nor is a GPU that broke under its job still that of a queue."""
+    rows: list[Any] = [{"state": state, "gpus": [_gpu(None)] * 8} for state in ("lost", "joining")]
+    broke: Any = {"state": "up", "gpus": [_gpu("vision", 1, healthy=False)]}
+
+    assert [(one.name, one.count) for one in holders_of(rows)] == [("on servers that are not up", 16)]
+    assert [(one.name, one.count) for one in holders_of([broke])] == [("broken", 1)]
 
 
 def test_past_eight_queues_the_legend_has_the_largest_and_the_rest() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from frontend.components.formats import clock, counted
+from frontend.components.formats import clock, counted, number
 from frontend.components.times import as_time, as_time_or_none
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.plan import WaitReason
@@ -59,10 +59,16 @@ class _Line:
     is_chance: bool = False
 
 
-def freeing_of(subject: Subject, servers: Sequence[NextFreeRow]) -> Freeing:
-    """Return what frees GPUs next, soonest first, with a title that names the first server with room for the job."""
-    needed = _needed(subject)
-    room = room_for(servers, needed, has_turn=subject.explain["reason"] != WaitReason.BEHIND_POLICY_ORDER)
+def freeing_of(subject: Subject, servers: Sequence[NextFreeRow]) -> Freeing | None:
+    """Return what frees GPUs next, soonest first, with a title that names the first server with room for the job.
+
+    None where it waits for something else: its queue's quota, or, first in line, beside a server with room for it.
+    """
+    needed, reason = _needed(subject), subject.explain["reason"]
+    has_room = any(row["free_gpus"] >= needed for row in servers)
+    if reason == WaitReason.QUEUE_QUOTA or (has_room and reason != WaitReason.BEHIND_POLICY_ORDER):
+        return None
+    room = None if _most_servers(subject) > 1 else room_for(servers, needed)
     is_early = _is_earlier(subject, room)
     named = None if is_early else room
     shown = _shown([row for row in servers if row["ends"] and row["free_gpus"] < needed], named, needed)
@@ -79,19 +85,20 @@ def _needed(subject: Subject) -> int:
     return 1 if subject.job.smoke_due else subject.job.num_gpus
 
 
-def room_for(servers: Sequence[NextFreeRow], needed: int, *, has_turn: bool) -> Room | None:
-    """Return the server that is the first to have so many free GPUs; None where none tells.
+def _most_servers(subject: Subject) -> int:
+    return 1 if subject.job.smoke_due else subject.job.spec.get("resources", {}).get("max_servers") or 1
+
+
+def room_for(servers: Sequence[NextFreeRow], needed: int) -> Room | None:
+    """Return the server that is the first to have so many free GPUs for a job on one; None where none tells.
 
     Args:
         servers: Those that take jobs.
-        needed: GPUs of the job, all on one server.
-        has_turn: Whether no other job goes first. It waits beside free GPUs for something else, then.
+        needed: GPUs of the job.
     """
     found = []
     for row in servers:
         if row["free_gpus"] >= needed:
-            if has_turn:
-                continue
             found.append(("", row["free_gpus"], row))
         elif end := _end_with_room(row, needed):
             found.append((end["at"], _free_then(row, end), row))
@@ -123,6 +130,8 @@ def _title(subject: Subject, servers: Sequence[NextFreeRow], room: Room | None) 
         return f"{room.server} has room for it now, and jobs ahead go first"
     if room:
         return f"{room.server} is the first {'whole server' if room.is_whole else 'with room'} for it"
+    if (most := _most_servers(subject)) > 1:
+        return f"It may take up to {number(most)} servers"
     if servers and all(row["num_gpus"] < needed for row in servers):
         return f"{device.counted(needed)} take several servers"
     if any(row["ends"] for row in servers):
@@ -158,7 +167,7 @@ def _event(subject: Subject, line: _Line, room: Room | None) -> NextEvent:
         what += f" {counted(ahead, 'job')} {'goes' if ahead == 1 else 'go'} first."
     elif room and line.is_chance:
         what += f" The next chance if {room.server} is late."
-    elif free < _needed(subject):
+    elif free < _needed(subject) and _most_servers(subject) == 1:
         what += " Too few for it."
     return NextEvent(
         at=clock(as_time(end["at"]), subject.at, subject.zone),

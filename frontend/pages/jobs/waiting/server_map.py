@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from frontend.components.formats import clock, counted, number
-from frontend.components.gpu_cells import DeviceCell, ServerCells, is_free, server_cells
+from frontend.components.gpu_cells import DeviceCell, ServerCells, is_free, server_cells, unheld
 from frontend.components.times import as_time
 from frontend.pages.jobs.subject import Subject
 from frontend.pages.jobs.waiting.freeing import Freeing, Room
@@ -17,7 +17,7 @@ SEEN_MOST = 16  # one line of them on a wide screen, two on a phone; a few more 
 FOLDED_FROM = 20
 ROOMY_MOST = 8
 SERVERS_MOST = 64
-UNHELD = ("free", "drained", "broken")
+UNHELD = {"free": "free", "drained": "drained", "unknown": "on servers that are not up", "broken": "broken"}
 QUEUES_MOST = 8  # of the legend; with more, the seven largest and the rest
 
 
@@ -87,7 +87,7 @@ def server_map(subject: Subject, freeing: Freeing | None) -> ServerMap:
         else f"Who holds the {many}",
         servers=first,
         folded=folded,
-        folded_title=f"{counted(len(folded), 'more server')}, free later or not known when",
+        folded_title=counted(len(folded), "more server"),
         cut=len(others) - len(folded),
         holders=holders_of(rows),
         is_roomy=len(rows) <= ROOMY_MOST,
@@ -97,20 +97,23 @@ def server_map(subject: Subject, freeing: Freeing | None) -> ServerMap:
 def holders_of(rows: Sequence[ServerRow]) -> list[Holder]:
     """Return how many devices each queue holds, most first, then what no job holds."""
     held = Counter(
-        (gpu["color_slot"] or 0, gpu["queue"] or "") for row in rows for gpu in row["gpus"] if gpu["allocated"]
+        (gpu["color_slot"] or 0, gpu["queue"] or "")
+        for row in rows
+        for gpu in row["gpus"]
+        if gpu["allocated"] and gpu["healthy"]
     )
     queues = sorted(held.items(), key=lambda entry: (not entry[0][0], -entry[1], entry[0][1]))
     if len(queues) > QUEUES_MOST:
         rest = sum(count for _, count in queues[QUEUES_MOST - 1 :])
         queues = [*queues[: QUEUES_MOST - 1], ((0, "other queues"), rest)]
     made = [Holder(name=name, css=f"q{slot}", count=count) for (slot, name), count in queues]
-    unheld = Counter(
-        "broken" if not gpu["healthy"] else "drained" if row["state"] == "draining" else "free"
+    others = Counter(
+        unheld(row["state"]) if gpu["healthy"] else "broken"
         for row in rows
         for gpu in row["gpus"]
-        if not gpu["allocated"]
+        if not (gpu["allocated"] and gpu["healthy"])
     )
-    return made + [Holder(name=word, css=word, count=unheld[word]) for word in UNHELD if unheld[word]]
+    return made + [Holder(name=name, css=css, count=others[css]) for css, name in UNHELD.items() if others[css]]
 
 
 def _soonest(rows: Sequence[ServerRow], free: Mapping[str, NextFreeRow], room: Room | None) -> set[str]:
@@ -140,7 +143,7 @@ def _server(subject: Subject, row: ServerRow, cells: ServerCells, freeing: Freei
         cells=cells.gpus,
         when=when,
         gpus=gpus,
-        is_free=free > 0,
+        is_free=when == "now",
         is_room=room is not None and room.server == row["name"],
     )
 

@@ -7,9 +7,9 @@ from frontend.pages.jobs.job.receipts import Receipt, receipts_of
 from frontend.pages.jobs.subject import Subject
 from frontend.pages.jobs.waiting.chances import chance_chart
 from frontend.pages.jobs.waiting.checks import Checks, checks_of
+from frontend.pages.jobs.waiting.course import Course, course_of
 from frontend.pages.jobs.waiting.estimate import EstimateView, estimate_view
 from frontend.pages.jobs.waiting.freeing import Freeing, freeing_of
-from frontend.pages.jobs.waiting.held import Held, held_of
 from frontend.pages.jobs.waiting.offers import ChangeOffer, offers_of
 from frontend.pages.jobs.waiting.server_map import ServerMap, server_map
 from frontend.pages.jobs.waiting.why import SHOWS_HOLDERS, ReasonBox, ahead_title, reason_context
@@ -32,7 +32,7 @@ class WhyTab(TypedDict):
     nothing_helps: str
     estimate: EstimateView | None
     offers: list[ChangeOffer] | None
-    held: Held
+    course: Course
     receipts: list[Receipt]
     older_receipts: list[Receipt]
     num_older: int
@@ -67,7 +67,7 @@ def context(subject: Subject) -> WhyTab:
         "freeing": freeing if freeing and freeing.events else None,
         "offers": offers,
         "nothing_helps": subject.words(told),
-        "held": held_of(subject),
+        "course": course_of(subject),
         "receipts": receipts[:RECEIPTS_SEEN],
         "older_receipts": receipts[RECEIPTS_SEEN:],
         "num_older": len(receipts[RECEIPTS_SEEN:]) + more_receipts,

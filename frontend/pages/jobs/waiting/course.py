@@ -1,4 +1,4 @@
-"""What held a job back so far: its waits and runs as parts of one thin bar, with preemptions as marks."""
+"""The course of a job so far: its waits and runs as parts of one thin bar, with preemptions as marks."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -36,12 +36,12 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """The bar, and how long it waited in all; ``is_course``: whether the parts are in the order of time."""
+class Course:
+    """The bar, and how long it waited in all; ``is_in_order``: whether the parts are in the order of time."""
 
     parts: list[Part]
     waited: str
-    is_course: bool
+    is_in_order: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,20 +64,20 @@ class _Stretch:
         return reason_name(longest["reason"])
 
 
-def held_of(subject: Subject) -> Held:
+def course_of(subject: Subject) -> Course:
     """Return waits and runs in the order of time; where there are too many, what they sum up to by reason."""
     stretches = _stretches(subject.timeline)
     waited_s = sum(entry["duration_s"] for one in stretches for entry in one.entries if entry["kind"] == "wait")
     waited = duration(whole_s(waited_s)) if waited_s else ""
     if all(entry["kind"] == "attempt" for one in stretches for entry in one.entries):
-        return Held(parts=[], waited="", is_course=True)
+        return Course(parts=[], waited="", is_in_order=True)
     if len(stretches) <= PARTS_MOST:
-        return Held(parts=[_part(subject, one) for one in stretches], waited=waited, is_course=True)
-    return Held(parts=_by_name(stretches), waited=waited, is_course=False)
+        return Course(parts=[_part(subject, one) for one in stretches], waited=waited, is_in_order=True)
+    return Course(parts=_by_name(stretches), waited=waited, is_in_order=False)
 
 
 def _stretches(timeline: Sequence[TimelineRow]) -> list[_Stretch]:
-    """Return the course in stretches. A job that takes turns has hundreds of short waits, which are one."""
+    """Return the course in stretches; short waits one after another are one."""
     lasting = [entry for entry in timeline if entry["duration_s"] >= 1]
     sum_s = sum(entry["duration_s"] for entry in lasting)
     made: list[_Stretch] = []
