@@ -77,8 +77,16 @@ def wall_line(user: Actor, at: datetime, *, most: int, names: bool = True) -> Wa
                 "preempted_by_queue": known.queues.get(by_queue, "") if by_queue else "",
             }
         )
-    rows.sort(key=lambda row: row["starts_at"] or "~")
-    return {"jobs": waiting.count(), "gpus": total["gpus"] or 0, "first": rows[:most]}
+    return {"jobs": waiting.count(), "gpus": total["gpus"] or 0, "first": _by_start(rows)[:most]}
+
+
+def _by_start(rows: Sequence[WallWaiting]) -> list[WallWaiting]:
+    """Return jobs in line by their start; one without an estimate stands before the first of those behind it."""
+    keys, first = [], "~"
+    for row in reversed(rows):
+        keys.append(row["starts_at"] or first)
+        first = min(first, keys[-1])
+    return [row for _, row in sorted(zip(reversed(keys), rows, strict=True), key=lambda pair: pair[0])]
 
 
 def wall_takers(user: Actor, rows: Sequence[EventRow]) -> dict[int, str]:
