@@ -144,7 +144,7 @@ def _opened(job: Job) -> int:
         if job.first_started_at is None:
             raise NotFound(NOT_STARTED) from None
         is_gone = above is not None and error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-        if is_gone and _was_simulated(job):
+        if _was_simulated(job):
             raise NotFound(SIMULATED) from None
         raise (NotFound if is_gone else FilesAway)(NOT_THERE) from None
     return found

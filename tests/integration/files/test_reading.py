@@ -223,7 +223,7 @@ def test_what_is_not_there_says_why(job: Job) -> None:
     simulated = job_make(
         queue_make("vision"), server=server_make(agent_version=SIMULATED_AGENT), state=JobState.RUNNING
     )
-    assert folder_list(simulated, limit=1)["reason"] == NOT_THERE  # the shared directory is away: nothing is known
+    assert folder_list(simulated, limit=1)["reason"] == SIMULATED  # before a directory of any job is made, and after
     file_write(job, "a")
     assert folder_list(simulated, limit=1)["reason"] == SIMULATED
     with pytest.raises(NotFound, match="There is no file 'b'"):
