@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from frontend.components.formats import counted, duration, number, percent
-from scheduler.core.operations.start_calibration import LATE_FRAC, LEAST_RATIOS
+from scheduler.core.operations.start_calibration import LATE_FRAC, LEAST_RATIOS, LEAST_STARTS
 from scheduler.selectors.jobs.estimates import estimate_error
 
 
@@ -31,6 +31,8 @@ def starts_view(at: datetime) -> StartsView:
         title = f"{percent(covered)} started by their p90; the aim is {percent(1 - LATE_FRAC)}"
         rows.append(("By p90 without correction", percent(found["covered_simulated_frac"])))
         rows.append(("Told no p90: later than 7 d", percent(found["untold_frac"])))
+    if found["starts"] < LEAST_STARTS:
+        title = "Too few starts to tell how far estimates are off"
     is_corrected = found["ratios"] >= LEAST_RATIOS
     missing = f"from {LEAST_RATIOS} ended waits on, {number(found['ratios'])} so far"
     rows.append(("p90 is corrected", f"by the last {waits}" if is_corrected else missing))

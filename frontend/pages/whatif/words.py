@@ -6,7 +6,7 @@ from datetime import datetime
 
 from frontend.components.formats import NBSP, counted, duration, joined, number, percent, significant
 from scheduler.selectors.rows import FidelityRow, Json
-from scheduler.selectors.whatif import doubts
+from scheduler.selectors.whatif import LEAST_WAIT_S, MOST_ERROR_FRAC, doubts
 from scheduler.simulator.report.figures import Figures
 from scheduler.simulator.workloads import PREFIX
 
@@ -45,11 +45,13 @@ class FidelityView:
 
     Attributes:
         title: The finding; empty where nothing could be compared.
+        verdict: Its first words: for what the answer can be relied on.
         doubt: Why the answer is not to be trusted; empty where it is.
         rows: Name, what happened, what was replayed, error.
     """
 
     title: str
+    verdict: str
     doubt: str
     rows: list[tuple[str, str, str, str]]
 
@@ -68,6 +70,7 @@ def fidelity_view(rows: Sequence[FidelityRow] | None) -> FidelityView | None:
     off = doubts(rows)
     return FidelityView(
         title=known,
+        verdict="Reliable for completion times, less for waits." if any(map(_is_wait_off, rows)) else "Reliable.",
         doubt="; ".join(_off_words(row) for row in rows if row["key"] in off),
         rows=[
             (
@@ -85,6 +88,12 @@ def _wait_words(rows: Sequence[FidelityRow]) -> str:
     """Return how mean waits compare, as the end of a sentence."""
     found = [(row["happened"], row["replayed"]) for row in rows if row["key"] == "avg_queueing_s"]
     return "".join(f"; mean wait {duration(replayed)}, really {duration(happened)}" for happened, replayed in found)
+
+
+def _is_wait_off(row: FidelityRow) -> bool:
+    """Return whether mean waits differ by more than completion times may, and not by seconds."""
+    is_wait = row["key"] == "avg_queueing_s" and max(row["happened"], row["replayed"]) >= LEAST_WAIT_S
+    return is_wait and row["error_frac"] is not None and abs(row["error_frac"]) > MOST_ERROR_FRAC
 
 
 def _off_words(row: FidelityRow) -> str:

@@ -66,7 +66,7 @@ def test_applying_a_variant_is_asked_with_the_jobs_that_it_would_preempt(world: 
     assert (
         "A round made now with them would preempt 1 job that holds 2 CPU slots and start 1 job that gets 2 CPU" in page
     )
-    assert "Preempted J-1 (vision) Started J-2 (vision)" in page
+    assert "Preempted long (J-1, vision) Started short (J-2, vision)" in page
     assert "With the settings in force it would preempt none." in page
     assert before == "fifo"
     assert cluster_row().policy == "srtf"

@@ -235,3 +235,20 @@ def test_a_change_that_may_be_chance_has_no_colour() -> None:
         tones.append(next(cell.tone for cell in found.rows[1].cells if cell.title == "Mean JCT"))
 
     assert tones == ["", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "verdict"),
+    [
+        (3_600.0, "Reliable."),
+        (3_900.0, "Reliable."),
+        (5_000.0, "Reliable for completion times, less for waits."),
+        (2_500.0, "Reliable for completion times, less for waits."),
+    ],
+)
+def test_an_answer_is_relied_on_for_what_was_replayed_well(wait_s: float, verdict: str) -> None:
+    """Waits within a factor of two make no answer doubtful, and beyond a tenth none that is right about waits."""
+    view = fidelity_view([row("avg_jct_s", 7_200.0, 7_300.0), row("avg_queueing_s", 3_600.0, wait_s)])
+
+    assert view is not None
+    assert (view.verdict, view.doubt) == (verdict, "")
