@@ -53,12 +53,13 @@ class QuotaForm(ReasonedForm):
     )
     may_borrow = forms.BooleanField(required=False, label="May borrow what others do not use")
     field_order = ("quota_gpus", "max_gpus", "weight", "may_borrow", "reason")
-    lacks_gpus = False  # of which queues beside it could give up some; the page says how many
+    lacking = ""  # the service's error, where queues beside it could give up GPUs; the page says how many
 
     def add_errors(self, error: SpecInvalid) -> None:
         """Put what the service refused at its fields; what others could give up is said by the page."""
-        self.lacks_gpus = any(entry.pointer == "/moves" for entry in error.errors)
-        said = ("/moves", "/quota_gpus") if self.lacks_gpus else ()
+        lacks_gpus = any(entry.pointer == "/moves" for entry in error.errors)
+        said = ("/moves", "/quota_gpus") if lacks_gpus else ()
+        self.lacking = " ".join(entry.detail for entry in error.errors if lacks_gpus and entry.pointer == "/quota_gpus")
         super().add_errors(SpecInvalid([entry for entry in error.errors if entry.pointer not in said]))
 
     def said(self) -> list[str]:

@@ -128,8 +128,8 @@ def quota_context(
     fields: list[SiblingField] = [{**row, "value": taken.get(row["id"], row["quota_gpus"])} for row in siblings]
     typed = str(form["quota_gpus"].value())
     missing = quota_missing(queue, typed, fields, device) if may_change else ""
-    if form.lacks_gpus:
-        form.add_error("quota_gpus", missing)
+    if form.lacking:  # nothing is missing by the fields where a queue beside it got another quota since they were shown
+        form.add_error("quota_gpus", missing or form.lacking)
     return {
         "siblings": fields,
         "scale_top": scale,

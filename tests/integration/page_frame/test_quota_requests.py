@@ -229,3 +229,17 @@ def test_number_of_a_link_over_an_open_request_changes_it(client: Client) -> Non
     assert f'<a href="/queues/vision?tab=quota&amp;request={newer.pk}">request {newer.pk}</a> took its place.' in old
     assert "Grant</button>" not in old
     assert "took its place" not in client.get(f"{path}{newer.pk}").content.decode()
+
+
+def test_quota_is_refused_with_a_reason_where_a_queue_beside_it_changed_since(client: Client) -> None:
+    """The fields add up as they were shown, the stored quotas do not: the error is that of the service."""
+    top = queue_make("top", quota_gpus=8)
+    queue, beside = queue_make("a", parent=top), queue_make("b", parent=top, quota_gpus=4)
+    client.force_login(user_make("ada", admin=True))
+    form = {"do": "quota", "quota_gpus": "6", "weight": "1", "version": queue.version, "reason": "more runs",
+            f"take-{beside.pk}": "2", f"seen-{beside.pk}": "2"}  # fmt: skip
+
+    refused = client.post("/queues/a?tab=quota", form)
+
+    assert refused.status_code == 422
+    assert "quota may be at most 4: top has 8 GPUs and 4 are given. You asked for 6." in refused.content.decode()
