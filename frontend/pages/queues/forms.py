@@ -222,8 +222,8 @@ class MemberForm(forms.Form):
     def __init__(self, *args: Any, roles: Sequence[tuple[str, str]] = (), **kwargs: Any) -> None:  # Django's own
         super().__init__(*args, **kwargs)
         self.fields["username"].widget.attrs["autocomplete"] = "off"
-        if roles:  # those that the reader may give
-            self.fields["role"].choices = roles  # type: ignore[attr-defined]
+        if roles:  # those that the reader may give; the service refuses the others, and says why
+            self.fields["role"].widget.choices = roles  # type: ignore[attr-defined]
 
     def clean_username(self) -> User:
         """Return the user of this name."""

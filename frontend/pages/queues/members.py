@@ -42,12 +42,14 @@ class MembersTab(TypedDict):
     members: list[MemberLine]
     limit: int | None
     roles: list[tuple[str, str]]
+    makes_leads: bool
     member_form: MemberForm
 
 
 def members_context(user: Actor, queue: Queue, detail: QueueDetailRow) -> MembersTab:
     """Return what the tab shows; only admins make and change leads, so that others are not offered to."""
-    is_admin = access_of(user).is_admin
+    roles = _roles(user)
+    makes_leads = any(value == Role.LEAD for value, _ in roles)
     held, limit = held_by_owner(queue), queue.user_max_gpus
     scale = max(1, limit or 0, *held.values()) if held else max(1, limit or 0)
 
@@ -58,7 +60,7 @@ def members_context(user: Actor, queue: Queue, detail: QueueDetailRow) -> Member
             "role": role,
             "held_gpus": gpus,
             "percent": 100 * gpus / scale,
-            "is_fixed": role == Role.LEAD and not is_admin,
+            "is_fixed": role == Role.LEAD and not makes_leads,
         }
 
     own = {member["username"] for member in detail["members"]}
@@ -76,13 +78,24 @@ def members_context(user: Actor, queue: Queue, detail: QueueDetailRow) -> Member
     ]
     # A user without a role may still hold GPUs.
     members += [line(name, "") for name in sorted(held.keys() - {member["username"] for member in members})]
-    roles = [(value, label) for value, label in Role.choices if is_admin or value != Role.LEAD]
-    return {"members": members, "limit": limit, "roles": roles, "member_form": MemberForm(roles=roles)}
+    return {
+        "members": members,
+        "limit": limit,
+        "roles": roles,
+        "makes_leads": makes_leads,
+        "member_form": MemberForm(roles=roles),
+    }
+
+
+def _roles(user: Actor) -> list[tuple[str, str]]:
+    """Return the roles that a lead or admin may give, with their labels."""
+    is_admin = access_of(user).is_admin
+    return [(value, label) for value, label in Role.choices if is_admin or value != Role.LEAD]
 
 
 def member_sent(request: HttpRequest, queue: Queue) -> Sent:
     """Give a role."""
-    form = MemberForm(request.POST)
+    form = MemberForm(request.POST, roles=_roles(request.user))
     if not form.is_valid():
         return Sent(status=422, context={"member_form": form})
     user, role = form.cleaned_data["username"], Role(form.cleaned_data["role"])

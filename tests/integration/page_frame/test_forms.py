@@ -73,6 +73,20 @@ def test_only_admins_are_offered_to_make_and_change_leads(world: World) -> None:
     assert admin.count('class="member-acts"') > lead.count('class="member-acts"') > 0
 
 
+def test_leads_are_not_offered_to_make_leads_after_a_refused_role_either(world: World) -> None:
+    """The form comes back with the roles it had, and a role that is not among them is refused by the service."""
+    client = world.client("lead")
+    unknown, refused = (
+        client.post(f"{PATH}?tab=members", {"do": "member", "username": name, "role": role})
+        for name, role in (("nobody", "member"), ("canary-mia", "lead"))
+    )
+
+    assert (unknown.status_code, refused.status_code) == (422, 403)
+    for response in (unknown, refused):
+        assert '<option value="lead"' not in response.content.decode()
+    assert '<option value="member" selected' in unknown.content.decode()
+
+
 def test_a_quota_without_a_reason_is_refused(world: World) -> None:
     """Nobody changes a quota without saying why."""
     response = world.client("admin").post(PATH, quota(world, reason=""))
