@@ -143,12 +143,12 @@ def estimate_basis(error: EstimateError | None) -> str:
 
 def past_error(error: EstimateError | None) -> str:
     """Return how far estimates of starts were off lately, or that too few starts can tell."""
-    starts = error["starts"] if error else 0
-    if error is None or starts < LEAST_STARTS:
+    if error is None:
+        return "No job has started after such an estimate in the last 7 days, so how far off it is cannot be told."
+    starts = error["starts"]
+    if starts < LEAST_STARTS:
         jobs = "job started" if starts == 1 else "jobs started"
-        return (
-            f"{starts or 'No'} {jobs} after such an estimate in the last 7 days: too few to tell how far off this is."
-        )
+        return f"{starts} {jobs} after such an estimate in the last 7 days: too few to tell how far off it is."
     number = f"{starts:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
     half = duration_words(error["median_error_s"])
     told = f"Such estimates were {half} off in the median of the last {number} jobs"

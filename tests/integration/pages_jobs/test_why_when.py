@@ -44,7 +44,7 @@ def test_the_curve_has_the_starts_of_the_futures(world: World) -> None:
 
     assert "Chance that it has started, 5 simulated futures" in text
     assert "80 %" in text
-    assert "too few to tell how far off this is" in text
+    assert "so how far off it is cannot be told" in text
     assert "How sure this is" not in text, "all of it stands under the curve"
 
 
@@ -95,7 +95,7 @@ def test_an_estimate_says_on_how_little_it_rests(world: World) -> None:
     text = why(world, job)
 
     assert "too few to tell how long jobs run: it may be far off" in text or "No job has completed yet" in text
-    assert "too few to tell how far off this is" in text
+    assert "so how far off it is cannot be told" in text
     assert "Was to start at about" in text
     assert re.search(r"Start: was due about (\w+ )?\d\d:\d\d, 9 in 10 by (\w+ )?\d\d:\d\d\.", text)
     assert "in the median" not in text

@@ -199,7 +199,7 @@ def test_the_preview_says_how_far_off_it_may_be_and_what_stops(vision: Queue) ->
     assert 'id="at-once">stops 2 jobs at once<' in moved
     assert 'data-now="0">+2<' in moved
     assert moved.count(">median<") == moved.count(">slowest tenth<") == 2
-    assert "too few to tell how far off this is" in moved
+    assert "after such an estimate in the last 7 days, so how far off it is cannot be told." in moved
     assert "missing" not in moved.partition('id="sums"')[2].partition("</div>")[0]
     assert "2 CPU slots are missing: speech has 4 of the 4 of org. Lower theirs under Taken from." in short
     assert short.count("missing:") == 1
