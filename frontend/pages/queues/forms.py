@@ -223,7 +223,7 @@ class MemberForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.fields["username"].widget.attrs["autocomplete"] = "off"
         if roles:  # those that the reader may give; the service refuses the others, and says why
-            self.fields["role"].widget.choices = roles  # type: ignore[attr-defined]
+            self.fields["role"].widget.choices = roles
 
     def clean_username(self) -> User:
         """Return the user of this name."""
