@@ -33,6 +33,8 @@ def quota_missing(queue: Queue, typed_gpus: str, siblings: Sequence[SiblingField
     if not is_gpus(typed_gpus) or not all(is_gpus(str(row["value"])) for row in siblings):
         return ""
     kept = {row["id"]: int(row["value"]) for row in siblings}
+    if int(typed_gpus) == queue.quota_gpus and all(kept[row["id"]] == row["quota_gpus"] for row in siblings):
+        return ""  # nothing would be changed
     moved = Queue.objects.filter(pk__in=[row["id"] for row in siblings if kept[row["id"]] != row["quota_gpus"]])
     moves = [SiblingQuota(queue=one, quota_gpus=kept[one.pk]) for one in moved]
     after = Quota(quota_gpus=int(typed_gpus), max_gpus=None, weight=1.0, may_borrow=True)

@@ -146,7 +146,7 @@ def test_a_job_that_may_take_several_servers_is_not_told_of_one() -> None:
     freeing = freeing_of(_waiting("no_capacity", gpus=8, max_servers=2), rows)
 
     assert freeing
-    assert (freeing.title, freeing.room) == ("It may take up to 2 servers", None)
+    assert (_plain(freeing.title), freeing.room) == ("It may take up to 2 servers", None)
     assert not any("Too few" in event.detail for event in freeing.events)
     alone = freeing_of(_waiting("no_capacity", gpus=8), rows)
     assert alone

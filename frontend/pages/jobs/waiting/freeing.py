@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from frontend.components.formats import clock, counted, number
+from frontend.components.formats import clock, counted
 from frontend.components.times import as_time, as_time_or_none
 from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.plan import WaitReason
@@ -131,7 +131,7 @@ def _title(subject: Subject, servers: Sequence[NextFreeRow], room: Room | None) 
     if room:
         return f"{room.server} is the first {'whole server' if room.is_whole else 'with room'} for it"
     if (most := _most_servers(subject)) > 1:
-        return f"It may take up to {number(most)} servers"
+        return f"It may take up to {counted(most, 'server')}"
     if servers and all(row["num_gpus"] < needed for row in servers):
         return f"{device.counted(needed)} take several servers"
     if any(row["ends"] for row in servers):
