@@ -1,7 +1,7 @@
 """Why and when: the curve of the chance to start, what frees next, and that nothing helps when nothing does."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, timedelta
 
 import pytest
 from django.utils import timezone
@@ -293,7 +293,14 @@ def test_the_two_points_of_the_curve_are_labelled(world: World) -> None:
 
     StartEstimate.objects.filter(job=job).update(p90_at=None)
     later = why(world, job)
-    assert "9 in 10: later than 7 days from now." in later
+    assert "9 in 10: later than 7 days from now" in later
+    assert "The first time rests on earlier rounds too" not in later
+
+    StartEstimate.objects.filter(job=job).update(p50_at=now + timedelta(seconds=420))
+    smoothed = world.browser("member").open(f"/jobs/J-{job.number}/why")
+    told = timezone.localtime(now + timedelta(seconds=420), UTC)
+    assert "The first time rests on earlier rounds too" in smoothed.text
+    assert f"1 in 2 by \\u003Cb\\u003E{told:%H:%M}" in smoothed.html
 
 
 def test_a_phone_shows_the_check_of_the_reason(world: World) -> None:

@@ -14,6 +14,7 @@ LEAST_FUTURES = 3  # fewer starts make no curve
 HEIGHT, NARROW_HEIGHT = 190, 132
 # A second time so far beyond the last future would press the curve together: it is told, not drawn.
 STRETCHED_MOST = 2.0
+NEAR = timedelta(minutes=1)  # times are told in minutes
 # A label is right of its point up to here, of the width, else left of it.
 LABEL_RIGHT_FRAC = 0.5
 Point = tuple[datetime, int]  # time and chance
@@ -28,13 +29,14 @@ def chance_chart(subject: Subject, estimate: EstimateView | None) -> Chart | Non
     times = [made_at, *(made_at + timedelta(seconds=after_s) for after_s in course["starts_s"])]
     shares = [100 * index / course["futures"] for index in range(len(times))]
     points = _points(subject, times, shares)
-    is_late_told = any(share == 90 for _, share in points)
+    told = [] if any(share == 90 for _, share in points) else [estimate.late.rstrip(".")]
+    if 50 in _off(times, shares, points):
+        told.append("The first time rests on earlier rounds too")
     return Chart(
         id="chance",
         title=estimate.title,
         side=estimate.starts_in,
-        sub=f"Chance that it has started, {counted(course['futures'], 'simulated future')}"
-        + ("" if is_late_told else f". {estimate.late}"),
+        sub=". ".join([f"Chance that it has started, {counted(course['futures'], 'simulated future')}", *told]),
         foot=estimate.basis,
         figure=_figure(times, shares, points, subject),
         table_head=("By", "Chance"),
@@ -47,14 +49,17 @@ def chance_chart(subject: Subject, estimate: EstimateView | None) -> Chart | Non
 
 
 def _points(subject: Subject, times: Sequence[datetime], shares: Sequence[float]) -> list[Point]:
-    """Return when half and nine in ten have started, as the estimate says: the latter may be later than the curve."""
+    """Return when half and nine in ten have started, as the estimate says: it may lie off the curve of one round."""
     found = subject.explain["estimate"]
-    p90_at = as_time_or_none(found["p90_at"]) if found else None
-    half = _at(shares, times, 50.0)
-    points = [] if half is None else [(half, 50)]
-    if p90_at is not None and p90_at <= times[0] + STRETCHED_MOST * (times[-1] - times[0]):
-        points.append((p90_at, 90))
-    return points
+    told = [(as_time_or_none(found["p50_at"]), 50), (as_time_or_none(found["p90_at"]), 90)] if found else []
+    until = times[0] + STRETCHED_MOST * (times[-1] - times[0])
+    return [(at, share) for at, share in told if at is not None and times[0] <= at <= until]
+
+
+def _off(times: Sequence[datetime], shares: Sequence[float], points: Sequence[Point]) -> list[int]:
+    """Return the chances of the points that do not lie on the curve."""
+    on = {share: _at(shares, times, share) for _, share in points}
+    return [share for at, share in points if (there := on[share]) is None or abs(at - there) > NEAR]
 
 
 def _figure(times: Sequence[datetime], shares: Sequence[float], points: Sequence[Point], subject: Subject) -> Json:
@@ -80,8 +85,7 @@ def _figure(times: Sequence[datetime], shares: Sequence[float], points: Sequence
         "cliponaxis": False,
     }
     span = (until - times[0]) or timedelta(seconds=1)
-    on_curve = {share: _at(shares, times, share) for _, share in points}
-    above = [share for at, share in points if at != on_curve[share]]
+    above = _off(times, shares, points)
     ticks = [0, 25, 50, 75, 100]
     return {
         "data": [curve, markers],
