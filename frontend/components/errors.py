@@ -16,7 +16,7 @@ View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
 
 class ForLeads(NotFound):
-    """A page for leads and admins alone; its message says so to everybody else, in place of that nothing is here."""
+    """A page for leads and admins alone: everybody else reads this message instead of that nothing is here."""
 
 
 def failed(request: HttpRequest) -> HttpResponse:

@@ -10,9 +10,7 @@ from frontend.components.formats import joined, number
 from frontend.pages.queues.requests import is_gpus
 from scheduler.models import Queue
 from scheduler.selectors.queues.rows import SiblingRow
-from scheduler.services.queues.quotas import Quota, SiblingQuota, given_beside, quota_problems
-
-HOLDERS_NAMED = 4
+from scheduler.services.queues.quotas import Quota, SiblingQuota, given_beside, largest_holders, quota_problems
 
 
 class SiblingField(SiblingRow):
@@ -47,10 +45,8 @@ def quota_missing(queue: Queue, typed_gpus: str, siblings: Sequence[SiblingField
 def _lower(above: Queue, quota_gpus: int, kept: Mapping[str, int], device: DeviceWord) -> str:
     """Return how many GPUs the queues beside it would have to give up beyond what they do."""
     short = quota_gpus + sum(kept.values()) - above.quota_gpus
-    ordered = sorted((name for name in kept if kept[name]), key=lambda name: (-kept[name], name))
-    named = [f"{name} {number(kept[name])}" for name in ordered[:HOLDERS_NAMED]]
-    more = len(ordered) - len(named)
-    named[0] = f"{ordered[0]} has {number(kept[ordered[0]])}"
+    largest, more = largest_holders(kept)
+    named = [f"{name}{' has' if name == largest[0] else ''} {number(kept[name])}" for name in largest]
     held = joined([*named, f"{more} more the rest"] if more else named)
     are = "is" if short == 1 else "are"
     of = f"of the {number(above.quota_gpus)} of {above.name}"

@@ -220,11 +220,16 @@ def check_sum(
         problems.add("moves", "sum", f"{_holders(held_gpus)} {TAKEN}")
 
 
+def largest_holders(held_gpus: Mapping[str, int]) -> tuple[list[str], int]:
+    """Return the names of the queues that hold most, the largest first, and how many more hold some."""
+    ordered = sorted((name for name, gpus in held_gpus.items() if gpus), key=lambda name: (-held_gpus[name], name))
+    return ordered[:HOLDERS_NAMED], len(ordered[HOLDERS_NAMED:])
+
+
 def _holders(held_gpus: Mapping[str, int]) -> str:
     """Return the sentence that says which queues hold how much, the largest first."""
-    ordered = sorted((name for name, gpus in held_gpus.items() if gpus), key=lambda name: (-held_gpus[name], name))
-    named = [f"{name} has {held_gpus[name]}" for name in ordered[:HOLDERS_NAMED]]
-    more = len(ordered) - len(named)
+    largest, more = largest_holders(held_gpus)
+    named = [f"{name} has {held_gpus[name]}" for name in largest]
     rest = f" and {more} {'other has' if more == 1 else 'others have'} the rest" if more else ""
     return f"{', '.join(named)}{rest}."
 
