@@ -105,6 +105,8 @@ class Seating:
         A displaced row that sits again where it sat before the walk was not displaced after all.
         """
         board, before, displaced = self._board, self.before, self.displaced
+        if len(seats) > 1:
+            seats = tuple(sorted(seats))  # as they are read from what is held, so that the same seats compare equal
         if not victims:
             board.sit(row, seats)
         elif len(victims) == 1 and board.seats[victims[0]] == seats:

@@ -212,9 +212,6 @@ class QueueRounds:
         """Return the changes with the cores and memory of jobs that start and of their neighbours."""
         # Twin: mechanism.grant in plan_round; tests/property/test_simulator_queue_rounds.py holds both equal.
         board = self._board
-        for row, seats in started.items():
-            if len(seats) > 1:  # as they will be read from what is held
-                board.seats[row] = tuple(sorted(seats))
         grants: dict[int, Grant] = self._ledger.sit(started, on_free, board.space.free)
         for row, grant in grants.items():
             if row not in started:

@@ -227,12 +227,8 @@ class SingleQueueWalk:
             candidates.end()
             for row, key in self._seated.items():
                 candidates.enter((key[0], min(key[1], now_s), key[2], row))
-        started = seating.started()
-        for row, seats in started.items():
-            if len(seats) > 1:  # as they will be read from what is held
-                self.seats[row] = tuple(sorted(seats))
         self._seated, self._searches = {}, {}
-        return Moves(started=started, displaced=seating.displaced, on_free=seating.on_free)
+        return Moves(started=seating.started(), displaced=seating.displaced, on_free=seating.on_free)
 
     def _hopes(self, shape: int, line: list[Key]) -> bool:
         """Return whether the first of the line may get seats."""

@@ -45,6 +45,20 @@ def test_a_row_that_gets_its_own_seats_back_was_not_displaced() -> None:
     assert seating.started() == {2: ((0, 2),)}
 
 
+def test_seats_on_two_servers_are_the_same_in_any_order() -> None:
+    """A search names the server first on which it took most; the row sits where it sat."""
+    board, seating = _walk([0, 1, 2])
+    board.sit(0, ((0, 2), (1, 4)))
+    board.sit(1, ((0, 1),))
+    seating.take(2, ((0, 1),), [0])
+
+    seating.take(0, ((1, 4), (0, 2)), [1])
+
+    assert board.seats == {0: ((0, 2), (1, 4)), 2: ((0, 1),)}
+    assert seating.displaced == {1: 2}
+    assert seating.started() == {2: ((0, 1),)}
+
+
 def test_rows_that_ask_for_the_same_swap_seats_to_spare_a_move() -> None:
     """A displaced row that finds seats elsewhere goes home; its victim counts as displaced by the other row."""
     board, seating = _walk([0, 0, 0], 0, 1)

@@ -46,6 +46,19 @@ def test_job_that_is_seated_where_it_ran_goes_on() -> None:
     assert [stop.job for stop in plan.preemptions] == [0]
 
 
+def test_job_on_two_servers_that_gets_its_seats_back_took_none() -> None:
+    """It had to leave for a job within the quota and found its seats again, so its victim lost its GPU to that job."""
+    queues = [QueueRow(quota_gpus=4), QueueRow(quota_gpus=0)]
+    wide = JobRow(num_gpus=6, max_servers=0, attained_gpu_s=180.0, first_start_s=270.0, seats=((1, 2), (2, 4)))
+    young = [_runs(1, 0, attained_gpu_s=60.0, first_start_s=240.0), _runs(1, 1, attained_gpu_s=30.0, first_start_s=270)]
+    old = [_runs(1, 0, attained_gpu_s=4_000.0), _runs(1, 1, queue=1, attained_gpu_s=4_000.0, first_start_s=60.0)]
+    servers = [ServerRow(num_gpus=2), ServerRow(num_gpus=4), ServerRow(num_gpus=4)]
+    plan = _plan(snapshot_of([wide, *young, *old, JobRow(num_gpus=1)], servers, queues), "las")
+
+    assert plan.kept == {0, 1, 2, 3}
+    assert [(stop.job, stop.by_job, stop.rule) for stop in plan.preemptions] == [(4, 5, PreemptRule.POLICY_ORDER)]
+
+
 def test_numbers_of_a_job_without_a_share_count_what_its_queue_holds() -> None:
     """Loans count; and where GPUs are free, but not together, it is not told that other queues use them."""
     queues = [QueueRow(quota_gpus=2), QueueRow(quota_gpus=2)]
