@@ -60,8 +60,8 @@ def _queue_quota(evidence: Evidence) -> str:
         return f"The quota of {queue} is used up, and {other} needs its own."
     needs = f"Needs {quantity(evidence, 'needed_gpus')}"
     if held < quota:
-        left = quota - held
-        return f"{needs}; {'one' if left == 1 else left} of {queue}'s quota {'is' if left == 1 else 'are'} left."
+        left = "one" if quota - held == 1 else quota - held
+        return f"{needs}; {left} of {queue}'s quota {'is' if left == 'one' else 'are'} left, and {others}."
     return f"{needs}; {queue} holds {held} of its {quota}, and {others}."
 
 

@@ -275,6 +275,28 @@ def test_the_place_in_line_is_told_once(world: World) -> None:
     assert (both.count("2nd of 2 in line"), both.count("Next in line in vision.")) == (1, 1)
 
 
+def test_first_in_line_is_told_who_may_start_before_it(world: World) -> None:
+    """Smaller jobs do where the policy lets them; one GPU is never too few for it, and a quota has checks."""
+    job = waiting(world)
+    Job.objects.filter(pk=job.pk).update(wait_position=1)
+    passed = why(world, job)
+    Cluster.objects.update(policy="fifo", policy_options={"backfill": False})
+    in_line = why(world, job)
+    Job.objects.filter(pk=job.pk).update(num_gpus=1)
+    narrow = why(world, job)
+    Job.objects.filter(pk=job.pk).update(wait_reason="queue_quota")
+    quota = why(world, job)
+
+    starts = "It starts with the first round that finds"
+    assert (
+        f"{starts} 2 CPU slots for it; until then smaller jobs may start on CPU slots that are too few for it."
+        in passed
+    )
+    assert f"{starts} 2 CPU slots for it; until then no job behind it in its queue starts." in in_line
+    assert f"{starts} 1 CPU slot for it." in narrow
+    assert "It starts with the first round in which it passes every check." in quota
+
+
 def test_the_two_points_of_the_curve_are_labelled(world: World) -> None:
     """The later one where the estimate has it, also when lately jobs started later than simulated."""
     job, now = waiting(world), timezone.now()

@@ -10,6 +10,7 @@ from frontend.pages.jobs.subject import Subject
 from scheduler.core.model.plan import WaitReason
 from scheduler.core.operations.place_in_line import HELD_BACK, cannot_start_itself
 from scheduler.selectors.jobs.reason_rows import Explanation
+from scheduler.services.cluster.settings import cluster_row, config_of
 
 # Reasons of which free devices are the evidence.
 OF_PLACE = frozenset(
@@ -109,6 +110,20 @@ def ahead_title(explain: Explanation) -> str:
     if not count:
         return "It is first in line"
     return f"{counted(count, 'job')} {'is' if count == 1 else 'are'} ahead of it"
+
+
+def starts_when(subject: Subject) -> str:
+    """Return when the first in line starts, and what jobs behind it may do until then."""
+    explain, device = subject.explain, subject.device
+    gpus = 1 if subject.job.smoke_due else subject.job.num_gpus
+    if explain["reason"] not in OF_PLACE:
+        return "It starts with the first round in which it passes every check."
+    starts = f"It starts with the first round that finds {device.counted(gpus)} for it"
+    if gpus == 1:
+        return f"{starts}."
+    if not getattr(config_of(cluster_row()).policy, "backfill", True):  # ``MayBackfill``
+        return f"{starts}; until then no job behind it in its queue starts."
+    return f"{starts}; until then smaller jobs may start on {device.many} that are too few for it."
 
 
 def _without_place(explain: Explanation) -> str:

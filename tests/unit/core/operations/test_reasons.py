@@ -43,7 +43,7 @@ EXAMPLES: list[tuple[WaitReason, Evidence, str]] = [
             "other_queue": "vision",
             "needed_gpus": 4,
         },
-        "Needs 4 GPUs; one of language's quota is left.",
+        "Needs 4 GPUs; one of language's quota is left, and vision needs its own quota.",
     ),
     (
         WaitReason.QUEUE_QUOTA,

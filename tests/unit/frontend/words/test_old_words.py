@@ -16,7 +16,7 @@ OLD = {
     r"since the checkpoint is lost": "2 min of work lost: no newer checkpoint.",
     r"by the second time": "2 of 2 started by their p90.",
     r"fares? worse than it may": "vision's jobs take 2.2 times their fair time (limit 2).",
-    r"may not borrow while": "Needs 4 GPUs; one of language's quota is left.",
+    r"may not borrow while": "Needs 4 GPUs; one of language's quota is left, and vision needs its own quota.",
     r"Servers more\b": "Extra servers",
     r"its even share": "Resources, compared with an equal split",
     r"than its share": "The job has 4.2 GiB less memory than an equal split gives",

@@ -12,7 +12,7 @@ from frontend.pages.jobs.waiting.estimate import EstimateView, estimate_view
 from frontend.pages.jobs.waiting.freeing import Freeing, freeing_of
 from frontend.pages.jobs.waiting.offers import ChangeOffer, offers_of
 from frontend.pages.jobs.waiting.server_map import ServerMap, server_map
-from frontend.pages.jobs.waiting.why import SHOWS_HOLDERS, ReasonBox, ahead_title, reason_context
+from frontend.pages.jobs.waiting.why import SHOWS_HOLDERS, ReasonBox, ahead_title, reason_context, starts_when
 from scheduler.core.model.lifecycle import JobState
 from scheduler.selectors.cluster.next_free import next_free
 from scheduler.selectors.jobs.reason_rows import Explanation, JobAhead
@@ -28,6 +28,7 @@ class WhyTab(TypedDict):
     checks: Checks | None
     ahead: list[JobAhead]
     ahead_title: str
+    starts_when: str
     needed_change: str
     nothing_helps: str
     estimate: EstimateView | None
@@ -61,6 +62,7 @@ def context(subject: Subject) -> WhyTab:
         "checks": checks_of(subject),
         "ahead": [{**row, "sentence": subject.words(row["sentence"])} for row in explain["ahead"]],
         "ahead_title": ahead_title(explain),
+        "starts_when": starts_when(subject) if explain["position"] == 1 else "",
         "needed_change": subject.words(explain["needed_change"]),
         "estimate": estimate,
         "chance": chance_chart(subject, estimate if estimate and estimate.late else None),
