@@ -4,7 +4,6 @@ Nothing but the standard library, as ``supervise.py`` says.
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import select
@@ -14,7 +13,6 @@ from dataclasses import replace
 from functools import partial
 
 from agents.core import supervision_events as ev
-from agents.core.diagnosis import TAIL_BYTES
 from agents.core.ending import Exit
 from agents.core.records import (
     CONTROL_FILE,
@@ -48,6 +46,7 @@ from agents.protocol.grant import Grant
 from agents.protocol.ports import ProcessIdentity
 from agents.protocol.shared_dir import JOB_DIR
 from agents.supervisor.child import StartFailed, become_subreaper
+from agents.supervisor.output import Output
 from agents.supervisor.places import Places
 from agents.supervisor.report_tail import ReportTail
 from agents.supervisor.trainer import trainer_start
@@ -59,9 +58,6 @@ CLEAR_EVERY_S = 0.01
 MEMORY_EVERY_S = 0.25
 MEASURE_EVERY_S = 1.0
 DISK_BUDGET_S = 0.02
-PIPE_BYTES = 1024 * 1024
-# Output read before anything else gets its turn.
-PUMP_BYTES = 8 * 1024 * 1024
 # How long a last state that finds no room on the disk is tried again.
 KEEP_TRYING_S = 600.0
 THREADED_NOTE = "The process started ahead of time had threads and could not be confined; the job was started anew."
@@ -105,14 +101,10 @@ class Supervisor:
         self._places: Places | None = None
         self._ooms_before = kernel_ooms()
         self._due_s = {"memory": 0.0, "measure": 0.0, "directory": 0.0}
-        self._output, self._output_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        os.set_blocking(self._output_write, True)
-        with contextlib.suppress(OSError):
-            fcntl.fcntl(self._output, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._wake, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         self._log = JobLog(directory.fd, most_bytes=launch.order.log_bytes)
-        self._output_end = bytearray()  # kept even where the log had to drop it
+        self._output = Output(self._log, self._masker)
         self._unpacking: Unpacking | None = None
 
     # What happens, in order
@@ -129,7 +121,7 @@ class Supervisor:
             return 0
         if self._launch.order.code:
             # A process of its own: meanwhile the order may be taken back, or the lease may run out.
-            self._unpacking = Unpacking(self._dir, self._launch, output_fd=self._output_write)
+            self._unpacking = Unpacking(self._dir, self._launch, output_fd=self._output.write_fd)
         else:
             self._handle(ev.Begin())
         give_up_s = 0.0
@@ -152,13 +144,13 @@ class Supervisor:
     def _wait(self) -> None:
         is_urgent = self._is_clearing or self._core.is_awaited
         every_s = CLEAR_EVERY_S if is_urgent else LOOK_EVERY_S
-        ready, _, _ = select.select([self._wake, self._output], [], [], every_s)
+        ready, _, _ = select.select([self._wake, self._output.fd], [], [], every_s)
         if self._wake in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._wake, 4096)
         self._restore_directory()
-        if self._output in ready:
-            self._pump()
+        if self._output.fd in ready:
+            self._output.take()
 
     def _turn(self) -> None:
         """Bring in all that happened since the last turn."""
@@ -237,37 +229,13 @@ class Supervisor:
     def _on_cleared(self) -> None:
         self._is_clearing = False
         sweep_apart(self._cache, confine=partial(confine_to, os.environ, str(self._cache)))
-        # All writers are gone, so an empty pipe has been read to its end.
-        while self._pump():
-            pass
-        self._keep(self._masker.rest())
+        output = self._output.take_all()
         while self._read_reports():
             pass
         self._measure()
-        output = bytes(self._output_end[-TAIL_BYTES:])
         is_over_limit = self._group is not None and self._group.ooms() > 0
         is_kernel_oom = kernel_ooms() > self._ooms_before
         self._handle(ev.TreeGone(is_kernel_oom=is_kernel_oom, is_over_limit=is_over_limit, output=output))
-
-    def _pump(self) -> bool:
-        """Take output from the pipe into the log; return whether there may be more at once."""
-        taken = 0
-        while taken < PUMP_BYTES:
-            try:
-                data = os.read(self._output, PIPE_BYTES)
-            except BlockingIOError:
-                return False
-            if not data:
-                return False
-            self._keep(self._masker.feed(data))
-            taken += len(data)
-        return True
-
-    def _keep(self, shown: bytes) -> None:
-        self._log.write(shown)
-        self._output_end += shown[-TAIL_BYTES:]
-        if len(self._output_end) > 8 * TAIL_BYTES:
-            del self._output_end[:-TAIL_BYTES]
 
     def _read_reports(self) -> bool:
         said = self._tail.unusable
@@ -356,7 +324,7 @@ class Supervisor:
                 self._dir,
                 self._launch,
                 log=self._log,
-                output_fd=self._output_write,
+                output_fd=self._output.write_fd,
                 cache=self._cache,
                 warm=self._warm,
                 group=self._group,
