@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from django.conf import settings
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 
 from scheduler.core.model.plan import Evidence
 from scheduler.core.model.tables import NO_ROW, Placements, QueueTable, ServerTable, Snapshot
@@ -114,10 +114,15 @@ def snapshot_read(cluster: Cluster, *, at: datetime) -> LiveSnapshot:
 
 def servers_read(*, drained: bool = False) -> tuple[ServerTable, list[str]]:
     """Return the servers that are up, or also those that drain, with their working GPUs; and their keys."""
+    states = (ServerState.UP, *((ServerState.DRAINING,) if drained else ()))
+    return server_table_read(Server.objects.filter(state__in=states))
+
+
+def server_table_read(servers: QuerySet[Server]) -> tuple[ServerTable, list[str]]:
+    """Return some servers with their working GPUs, and their keys."""
     racks: dict[str, int] = {}
     rows = list(
-        Server.objects.filter(state__in=(ServerState.UP, *((ServerState.DRAINING,) if drained else ())))
-        .annotate(healthy=Count("gpus", filter=Q(gpus__healthy=True)))
+        servers.annotate(healthy=Count("gpus", filter=Q(gpus__healthy=True)))
         .order_by("number")
         .values_list("pk", "number", "healthy", "num_cpus", "memory_bytes", "rack")
     )

@@ -67,7 +67,7 @@ def _for_lead(content: Json, queue: Queue) -> Json:
 
 def servers_json(servers: ServerTable) -> Json:
     """Return the servers with their names."""
-    names = dict(Server.objects.values_list("number", "name"))
+    names = dict(Server.with_removed.values_list("number", "name"))
     return columns_to_json(servers) | {"names": [names[number] for number in servers.server_id.tolist()]}
 
 

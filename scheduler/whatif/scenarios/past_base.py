@@ -2,8 +2,8 @@
 
 Replayed are the jobs that were submitted in the window, and those that ran or waited when it began, each with the run
 time that it took from then on. Of jobs that go on, which are the long ones, the rest is estimated as for the time at
-which a job ends. What happened and its replay are compared up to now. The servers are the present ones: past servers
-are not kept.
+which a job ends. What happened and its replay are compared up to now. The servers are those that took jobs for most of
+the window.
 """
 
 import math
@@ -15,6 +15,7 @@ from datetime import datetime
 import numpy as np
 from django.db.models import Count, Q
 
+from scheduler.core.model.tables import ServerTable
 from scheduler.core.operations.time_left import time_left_s
 from scheduler.core.spec.depends_on import Dependency, read_depends_on
 from scheduler.core.spec.reading import FieldReader
@@ -29,10 +30,11 @@ from scheduler.simulator.errors import BadInput
 from scheduler.simulator.report.until import Lives, figures_of_lives
 from scheduler.simulator.study.starting_points import run_times_of
 from scheduler.whatif.scenarios.live_base import ended_rows, queues_json, servers_json
+from scheduler.whatif.scenarios.past_servers import servers_then
 
 MOST_JOBS = 200_000
 SAMPLES_READ = 500
-# Of another size than now is a cluster that differs by more than this part.
+# Of another size than the servers of a replay is a cluster that differs by more than this part.
 OTHER_SIZE_FRAC = 0.05
 _LEAST_S = 1.0
 _COLUMNS = (
@@ -99,11 +101,10 @@ def past_base(*, since: datetime, until: datetime, at: datetime) -> PastWindow:
     """Return the window.
 
     Raises:
-        BadInput: If none of its jobs has run, or no server is up.
+        BadInput: If none of its jobs has run, or there was no server then and none is up.
     """
     tables = snapshot_read(cluster_row(), at=at).tables
-    if not len(tables.servers):
-        raise BadInput("No server of this cluster is up.")
+    servers, warnings = _servers(tables.servers, since=since, until=min(until, at))
     row_of = {pk: row for row, pk in enumerate(tables.queues.queue_id.tolist())}
     lived = sorted(
         _lived(row_of, since=since, until=until, at=at),
@@ -113,12 +114,6 @@ def past_base(*, since: datetime, until: datetime, at: datetime) -> PastWindow:
     queues = queues_json(tables.queues)
     source = {"kind": "jobs", "text": text, "queues": queues["names"], "ended": ended_rows(tables.queues)}
     unknown = _tells_nothing({**source, **_jobs_json(lived)})
-    num_gpus = int(tables.servers.num_gpus.sum())
-    gpus_then = _gpus_then(since, until) or num_gpus
-    warnings = ["The servers are those of now; which ones there were then is not kept"]
-    if abs(gpus_then - num_gpus) > OTHER_SIZE_FRAC * num_gpus:
-        had = f"On average {gpus_then:,.0f} GPUs took jobs then"
-        warnings = [f"{had}, and {num_gpus:,} do now. The replay has those of now, so its waits are of another cluster"]
     if unknown:
         lived = [one for row, one in enumerate(lived) if row not in unknown]
         why = "Too few jobs have ended to guess for how long, so they are left out"
@@ -134,7 +129,7 @@ def past_base(*, since: datetime, until: datetime, at: datetime) -> PastWindow:
         warnings.append(f"{_count(open_jobs)} not ended. The time they still take is estimated: {how}")
     return PastWindow(
         content={
-            "servers": servers_json(tables.servers),
+            "servers": servers_json(servers),
             "queues": queues,
             "round_s": None,
             "beat_s": tables.round_s,
@@ -146,6 +141,25 @@ def past_base(*, since: datetime, until: datetime, at: datetime) -> PastWindow:
         held=_held(since, until),
         warnings=warnings,
     )
+
+
+def _servers(now: ServerTable, *, since: datetime, until: datetime) -> tuple[ServerTable, list[str]]:
+    """Return the servers of a window, and what has to be said of them."""
+    then = servers_then(since=since, until=until)
+    if not len(then):
+        if not len(now):
+            raise BadInput("No server of this cluster is up.")
+        return now, ["The servers are those of now; which ones there were then is not kept"]
+    num_gpus = int(then.num_gpus.sum())
+    gpus_then = _gpus_then(since, until) or num_gpus
+    replayed = f"The replay has the servers that took jobs for most of it, with {num_gpus:,}"
+    if abs(gpus_then - num_gpus) > OTHER_SIZE_FRAC * num_gpus:
+        return then, [
+            f"On average {gpus_then:,.0f} GPUs took jobs then. {replayed}, so its waits are of another cluster"
+        ]
+    if then.server_id.tolist() != now.server_id.tolist():
+        return then, [f"Other servers took jobs then than do now. {replayed} GPUs"]
+    return then, []
 
 
 def _count(jobs: int) -> str:

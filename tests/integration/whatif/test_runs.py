@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Attempt, Job, ScenarioRun
+from scheduler.models import Attempt, Event, Job, ScenarioRun, Server
 from scheduler.models.queue import Role
 from scheduler.models.scenario import AS_IT_WAS, ScenarioState
 from scheduler.selectors.whatif import scenario_metrics, scenario_progress
@@ -149,7 +149,7 @@ def test_past_window_is_replayed_and_compared_with_what_happened(worlds: Worlds,
 
 
 def test_history_of_another_size_is_told(worlds: Worlds, admin: User) -> None:
-    """What was held is compared in GPUs, since those of now may be fewer; the page says that the replay has those."""
+    """What was held is compared in GPUs, since the replay may have fewer; the page says so."""
     server, queue = server_make("gpu-01", gpus=2), queue_make("vision", quota_gpus=2)
     for _ in range(3):
         job_make(
@@ -165,7 +165,39 @@ def test_history_of_another_size_is_told(worlds: Worlds, admin: User) -> None:
     rows = {row["key"]: row for row in scenario.about["fidelity"]}
     assert scenario.state == ScenarioState.COMPLETED, scenario.error
     assert rows["avg_allocated_gpus"]["happened"] == pytest.approx(6.0)
-    assert scenario.about["warnings"][0].startswith("On average 8 GPUs took jobs then, and 2 do now.")
+    assert scenario.about["warnings"][0].startswith("On average 8 GPUs took jobs then. The replay has")
+
+
+def test_past_window_has_the_servers_of_then(worlds: Worlds, admin: User) -> None:
+    """One is drained since, one was added since, one took jobs for ten minutes, one is removed."""
+    queue, hour = queue_make("vision", quota_gpus=4), timedelta(hours=1)
+    stayed, drained, removed, brief, new = (server_make(f"gpu-0{n}", gpus=n) for n in range(1, 6))
+    Server.objects.exclude(pk=new.pk).update(created_at=AT - hour)
+    Server.objects.filter(pk=new.pk).update(created_at=AT + 2 * hour)
+    for server, at, before, after in (
+        (drained, AT + 2 * hour, "up", "draining"),
+        (removed, AT + timedelta(minutes=40), "up", "draining"),
+        (brief, AT - hour, "joining", "up"),
+        (brief, AT + timedelta(minutes=10), "up", "lost"),
+        (brief, AT + 2 * hour, "lost", "up"),
+    ):
+        Event.objects.create(kind="server_state", at=at, server=server, old_state=before, new_state=after, actor="ada")
+        Server.objects.filter(pk=server.pk).update(state=after)
+    Server.objects.filter(pk=removed.pk).update(state="lost", removed_at=AT + 3 * hour)
+    job_make(
+        queue, state=JobState.COMPLETED, server=stayed, num_gpus=1, at=AT, ended_at=AT + timedelta(seconds=300),
+        executed_s=300.0,
+    )  # fmt: skip
+    start = {"kind": "past", "since": AT.isoformat(), "until": (AT + hour).isoformat()}
+
+    scenario = finished(worlds, ask(admin, start=start))
+
+    assert scenario.state == ScenarioState.COMPLETED, scenario.error
+    assert scenario.base is not None
+    assert json.loads(unpacked(bytes(scenario.base)))["servers"]["names"] == ["gpu-01", "gpu-02", "gpu-03"]
+    (told,) = scenario.about["warnings"]
+    assert told.startswith("Other servers took jobs then than do now.")
+    assert told.endswith("with 6 GPUs")
 
 
 def test_history_counts_what_ran_on_when_the_window_began(worlds: Worlds, admin: User) -> None:
