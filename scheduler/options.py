@@ -1,7 +1,7 @@
 """Options of a choice: the fields of its dataclass as descriptions for forms, and checks of given values.
 
 Type and metadata of a field define its option: ``help`` always; ``minimum`` and ``maximum`` for numbers;
-``ordered`` False for a list of numbers in which neither order nor repetition matters.
+``ordered`` False for a list of numbers in which neither order nor repetition matters. The end of its name is its unit.
 """
 
 import math
@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypedDict, get_args, get_origin, get
 Options = Mapping[str, Any]
 
 ParameterType = Literal["boolean", "integer", "number", "numbers", "choice"]  # "numbers": a list of them
+Unit = Literal["", "s", "gpu_s"]  # none, seconds, GPU-seconds
 _SIMPLE: dict[object, ParameterType] = {bool: "boolean", int: "integer", float: "number"}
 
 
@@ -27,6 +28,7 @@ class Parameter(TypedDict):
     minimum: float | None
     maximum: float | None
     ordered: Annotated[bool, "Whether a list of numbers has to rise."]
+    unit: Annotated[Unit, "Of its numbers: `s` for seconds, `gpu_s` for GPU-seconds, empty for none."]
     help: str
 
 
@@ -51,8 +53,14 @@ def _parameter(field: "Field[Any]", hint: object) -> Parameter:
         "minimum": field.metadata.get("minimum"),
         "maximum": field.metadata.get("maximum"),
         "ordered": field.metadata.get("ordered", True),
+        "unit": unit_of(field.name),
         "help": field.metadata["help"],
     }
+
+
+def unit_of(name: str) -> Unit:
+    """Return the unit of an option, which its name ends with."""
+    return "gpu_s" if name.endswith("_gpu_s") else "s" if name.endswith("_s") else ""
 
 
 def checked(parameter: Parameter, value: object) -> object:

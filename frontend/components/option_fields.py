@@ -8,30 +8,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from frontend.components.event_words.options import UNIT_WORDS, option_label, option_said
 from scheduler.choices import Choice
 from scheduler.options import Parameter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionField:
-    """One option as a template shows it. ``value`` is text; ``checked`` counts for booleans alone."""
+    """One option as a template shows it. ``value`` is text in ``unit``; ``checked`` counts for booleans alone."""
 
     id: str
     name: str
     label: str
+    unit: str
     type: str
     value: str
+    said: str
     checked: bool
     choices: list[str]
     help: str
     range: str
     error: str
-
-
-def option_label(name: str) -> str:
-    """Return what an option is called on pages: its name without the unit, which its help says."""
-    words = name.removesuffix("_s").removesuffix("_gpu").replace("_", " ")
-    return words[0].upper() + words[1:]
 
 
 def option_text(value: Any) -> str:  # any JSON value of an option
@@ -95,8 +92,10 @@ def option_fields(
                 id="id_" + name.replace(".", "_"),
                 name=name,
                 label=option_label(parameter["name"]),
+                unit=UNIT_WORDS[parameter["unit"]],
                 type=parameter["type"],
                 value=option_text(value),
+                said=_said(parameter, value),
                 checked=bool(value),
                 choices=parameter["choices"],
                 help=parameter["help"],
@@ -107,6 +106,15 @@ def option_fields(
     return fields
 
 
+def _said(parameter: Parameter, value: Any) -> str:  # any JSON value of an option
+    """Return a number as it is read in larger units; empty where that says nothing more, or it is no number."""
+    items = value if isinstance(value, list) else [value]
+    if not parameter["unit"] or any(isinstance(one, bool) or not isinstance(one, int | float) for one in items):
+        return ""
+    said = option_said(parameter["name"], value)
+    return "" if said.endswith(UNIT_WORDS[parameter["unit"]]) or all(one < 60 for one in items) else said
+
+
 def _range(parameter: Parameter) -> str:
     """Return in words what a number may be; empty where everything goes."""
     if parameter["type"] in ("boolean", "choice"):
@@ -115,7 +123,7 @@ def _range(parameter: Parameter) -> str:
     if least is None and most is None:
         return ""
     if most is None:
-        return f"At least {option_text(least)}."
+        return f"At least {option_said(parameter['name'], least)}."
     if least is None:
-        return f"At most {option_text(most)}."
+        return f"At most {option_said(parameter['name'], most)}."
     return f"{option_text(least)} to {option_text(most)}."

@@ -1,20 +1,19 @@
 """The question before the settings of the scheduler change: what differs, and what a round made now would do."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest
 
 from frontend.components.devices import DeviceWord, device_word
-from frontend.components.event_words.settings import CALLED
-from frontend.components.formats import counted, data_size
-from frontend.components.option_fields import option_label, option_text
+from frontend.components.event_words.settings import SettingChange, setting_changes
+from frontend.components.formats import counted
 from frontend.components.viewer import now_utc
 from scheduler.core.model.errors import SpecInvalid
 from scheduler.selectors.cluster.servers import device_kinds
-from scheduler.services.cluster.settings import FIELDS, cluster_row, settings_checked, settings_of
+from scheduler.services.cluster.settings import cluster_row, settings_checked, settings_of
 from scheduler.whatif.next_round import Affected, NextRound, next_round
 
 UNKNOWN = {
@@ -23,15 +22,6 @@ UNKNOWN = {
     "refused": "What the next round would preempt is not known: a plan made now with these settings breaks a rule, and "
     "such a plan is not applied.",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingChange:
-    """One setting that would change, as text."""
-
-    what: str
-    before: str
-    after: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,20 +57,20 @@ def settings_question(request: HttpRequest, *, changes: Mapping[str, Any]) -> Se
     at, cluster = now_utc(), cluster_row()
     before = settings_of(cluster)
     found = next_round(actor=request.user, changes=changes, at=at)
-    after = settings_checked(before, changes)
+    after, device = settings_checked(before, changes), device_word(device_kinds(request.user))
     return SettingsQuestion(
         names=" · ".join((after["policy"], after["locality"], after["mechanism"])),
         version=cluster.settings_version,
         changes=[
-            SettingChange(
-                what=CALLED[name],
-                before=_valued(name, before[name]),
-                after=_valued(name, after[name]),
+            replace(
+                change,
+                what=device.said(change.what),
+                before=device.said(change.before),
+                after=device.said(change.after),
             )
-            for name in FIELDS
-            if before[name] != after[name]
+            for change in setting_changes(before, after)
         ],
-        sentence=round_sentence(found, device_word(device_kinds(request.user))),
+        sentence=round_sentence(found, device),
         round=found,
         at=at,
     )
@@ -90,18 +80,6 @@ def reason_missing(error: SpecInvalid) -> str:
     """Return what is wrong with the reason, where nothing else is; empty where something else is."""
     is_reason = all(entry.pointer == "/reason" for entry in error.errors)
     return " ".join(f"Why{entry.detail.removeprefix('reason')}" for entry in error.errors) if is_reason else ""
-
-
-def _valued(name: str, value: Any) -> str:  # any JSON value of a setting
-    return data_size(value) if name.endswith("_bytes") else _text(value)
-
-
-def _text(value: Any) -> str:  # any JSON value of a setting
-    if isinstance(value, list):
-        return option_text(value) or "none"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{option_label(name)} {_text(option)}" for name, option in value.items()) or "defaults"
-    return option_text(value)
 
 
 def round_sentence(found: NextRound, device: DeviceWord) -> str:

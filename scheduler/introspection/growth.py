@@ -31,17 +31,15 @@ class Growth:
 
     idle_s: float = field(
         default=300.0,
-        metadata={"help": "How long GPUs are idle before a job may grow into them, seconds.", "minimum": 0.0},
+        metadata={"help": "How long GPUs are idle before a job may grow into them.", "minimum": 0.0},
     )
-    measure_s: float = field(
-        default=120.0, metadata={"help": "How long a grown job is measured, seconds.", "minimum": 1.0}
-    )
+    measure_s: float = field(default=120.0, metadata={"help": "How long a grown job is measured.", "minimum": 1.0})
     least_gain: float = field(
         default=1.2, metadata={"help": "Speed over that before, from which growth is kept.", "minimum": 1.0}
     )
     backoff_s: float = field(
         default=1800.0,
-        metadata={"help": "How long a job that gained too little does not grow again, seconds.", "minimum": 0.0},
+        metadata={"help": "How long a job that gained too little does not grow again.", "minimum": 0.0},
     )
 
     def prepare(self, scene: Scene) -> Scene:

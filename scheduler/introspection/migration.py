@@ -30,20 +30,16 @@ class Migration:
 
     name: ClassVar[str] = "migration"
 
-    move_s: float = field(
-        default=35.0, metadata={"help": "What a move is taken to cost a job, seconds.", "minimum": 0.0}
-    )
-    horizon_s: float = field(
-        default=600.0, metadata={"help": "Time over which a move has to pay, seconds.", "minimum": 1.0}
-    )
-    measure_s: float = field(default=120.0, metadata={"help": "How long a move is measured, seconds.", "minimum": 1.0})
+    move_s: float = field(default=35.0, metadata={"help": "What a move is taken to cost a job.", "minimum": 0.0})
+    horizon_s: float = field(default=600.0, metadata={"help": "Time over which a move has to pay.", "minimum": 1.0})
+    measure_s: float = field(default=120.0, metadata={"help": "How long a move is measured.", "minimum": 1.0})
     least_rate: float = field(
         default=0.97,
         metadata={"help": "Share of its speed before that a moved job must keep.", "minimum": 0.0, "maximum": 1.0},
     )
     backoff_s: float = field(
         default=1800.0,
-        metadata={"help": "How long a job stays after a move that was taken back, seconds.", "minimum": 0.0},
+        metadata={"help": "How long a job stays after a move that was taken back.", "minimum": 0.0},
     )
 
     def prepare(self, scene: Scene) -> Scene:

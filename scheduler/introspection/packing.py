@@ -31,21 +31,17 @@ class Packing:
 
     name: ClassVar[str] = "packing"
 
-    look_s: float = field(
-        default=60.0, metadata={"help": "Time between two looks for new pairs, seconds.", "minimum": 1.0}
-    )
-    trial_s: float = field(
-        default=120.0, metadata={"help": "How long a new pair is measured, seconds.", "minimum": 1.0}
-    )
+    look_s: float = field(default=60.0, metadata={"help": "Time between two looks for new pairs.", "minimum": 1.0})
+    trial_s: float = field(default=120.0, metadata={"help": "How long a new pair is measured.", "minimum": 1.0})
     least_gain: float = field(
         default=1.05,
         metadata={"help": "Sum of both speeds, relative to alone, from which a pair is kept.", "minimum": 1.0},
     )
     check_s: float = field(
-        default=300.0, metadata={"help": "Time between two looks at a pair that is kept, seconds.", "minimum": 1.0}
+        default=300.0, metadata={"help": "Time between two looks at a pair that is kept.", "minimum": 1.0}
     )
     forget_s: float = field(
-        default=3600.0, metadata={"help": "How long a pair that was worse is not tried again, seconds.", "minimum": 0.0}
+        default=3600.0, metadata={"help": "How long a pair that was worse is not tried again.", "minimum": 0.0}
     )
 
     def prepare(self, scene: Scene) -> Scene:

@@ -43,7 +43,7 @@ class Slicing:
     takes_turns: ClassVar[bool] = True
 
     quantum_s: float = field(
-        default=60.0, metadata={"help": "How long a job runs before the next takes its turn, seconds.", "minimum": 1.0}
+        default=60.0, metadata={"help": "How long a job runs before the next takes its turn.", "minimum": 1.0}
     )
 
     def prepare(self, scene: Scene) -> Scene:

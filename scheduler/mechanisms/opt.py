@@ -44,7 +44,7 @@ class Opt:
     time_limit_s: float = field(
         default=1.0,
         metadata={
-            "help": "When to stop looking, seconds. Where it strikes, plans depend on the speed of the machine.",
+            "help": "When to stop looking. Where it strikes, plans depend on the speed of the machine.",
             "minimum": 0.001,
         },
     )

@@ -33,11 +33,9 @@ class Relax:
     name: ClassVar[str] = "relax"
 
     acquire_timeout_s: float = field(
-        default=150.0, metadata={"help": "How long one try waits for its GPUs, seconds.", "minimum": 1.0}
+        default=150.0, metadata={"help": "How long one try waits for its GPUs.", "minimum": 1.0}
     )
-    back_off_s: float = field(
-        default=120.0, metadata={"help": "Pause after a try that failed, seconds.", "minimum": 0.0}
-    )
+    back_off_s: float = field(default=120.0, metadata={"help": "Pause after a try that failed.", "minimum": 0.0})
     tries_per_level: int = field(
         default=3, metadata={"help": "Failed tries after which locality is relaxed by one level.", "minimum": 1}
     )

@@ -33,7 +33,7 @@ class AfsP:
 
     slice_s: float = field(
         default=7_200.0,
-        metadata={"help": "A job keeps its share at least so long when GPUs are short, seconds.", "minimum": 1.0},
+        metadata={"help": "A job keeps its share at least so long when GPUs are short.", "minimum": 1.0},
     )
     guess: bool = field(
         default=False,

@@ -41,7 +41,7 @@ class Drf:
     credit_s: float = field(
         default=0.0,
         metadata={
-            "help": "By user: time over which past use counts against a user, seconds; with it users below their share "
+            "help": "By user: time over which past use counts against a user; with it users below their share "
             "may stop jobs of others. 0 for what they hold now only.",
             "minimum": 0,
         },

@@ -33,7 +33,7 @@ class Ftf:
 
     lease_s: float = field(
         default=1_200.0,
-        metadata={"help": "How long a job holds GPUs before others may take them, seconds; 0: no lease.", "minimum": 0},
+        metadata={"help": "How long a job holds GPUs before others may take them; 0: no lease.", "minimum": 0},
     )
 
     def priority(self, snapshot: Snapshot) -> FloatArray:

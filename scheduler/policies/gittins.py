@@ -32,7 +32,7 @@ class Gittins(Las):
 
     history_gpu_s: tuple[float, ...] = field(
         default=YARN_SERVICES_GPU_S,
-        metadata={"help": "Services of past jobs, GPU-seconds, in any order.", "minimum": 0, "ordered": False},
+        metadata={"help": "Services of past jobs, in any order.", "minimum": 0, "ordered": False},
     )
     denominator: Denominator = field(
         default="remaining",
@@ -44,7 +44,7 @@ class Gittins(Las):
     quantum_gpu_s: float = field(
         default=math.inf,
         metadata={
-            "help": "How far the index looks ahead, GPU-seconds; empty for the limit of the job's level, 0 for the "
+            "help": "How far the index looks ahead; empty for the limit of the job's level, 0 for the "
             "quantum that gives the largest index, as the classical index does.",
             "minimum": 0,
         },

@@ -22,7 +22,7 @@ class Las:
 
     queue_limits_gpu_s: tuple[float, ...] = field(
         default=(3_250.0,),
-        metadata={"help": "Attained service at which a job falls to the next level, GPU-seconds.", "minimum": 0.001},
+        metadata={"help": "Attained service at which a job falls to the next level.", "minimum": 0.001},
     )
     promote_after: float = field(
         default=math.inf,

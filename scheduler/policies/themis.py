@@ -33,7 +33,7 @@ class Themis:
         },
     )
     lease_s: float = field(
-        default=1_200.0, metadata={"help": "How long a job holds GPUs before it must win again, seconds.", "minimum": 1}
+        default=1_200.0, metadata={"help": "How long a job holds GPUs before it must win again.", "minimum": 1}
     )
     auction: bool = field(
         default=True,

@@ -3,15 +3,15 @@
 from datetime import datetime
 from typing import TypedDict
 
-from frontend.components.event_words.settings import CALLED
+from frontend.components.event_words.settings import setting_changes
 from frontend.components.settings_history import settings_history
-from scheduler.services.cluster.settings import FIELDS, cluster_row, settings_of
+from scheduler.services.cluster.settings import cluster_row, settings_of
 
 SHOWN = 10
 
 
 class EarlierSettings(TypedDict):
-    """What was chosen before a change: until when, in words, and what the settings that differ now are called."""
+    """What was chosen before a change: until when, in words, and what differs now."""
 
     event: int
     version: int
@@ -27,7 +27,7 @@ def earlier_settings() -> list[EarlierSettings]:
     found: list[EarlierSettings] = []
     for change in settings_history(SHOWN):
         then = change.before
-        differ = [name for name in FIELDS if then[name] != now[name] and name != "paused"]
+        differ = setting_changes(then, {**now, "paused": then["paused"]})
         if differ:
             found.append(
                 {
@@ -36,7 +36,7 @@ def earlier_settings() -> list[EarlierSettings]:
                     "until": change.at,
                     "by": change.by,
                     "words": " · ".join((then["policy"], then["locality"], then["mechanism"], *then["introspection"])),
-                    "differ": [CALLED[name] for name in differ],
+                    "differ": [f"{one.what} ({one.before}, now {one.after})" for one in differ],
                 }
             )
     return found

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from frontend.components.devices import DeviceWord
+from frontend.components.event_words.options import option_label
 from frontend.components.event_words.settings import KIND_LABELS, SECONDS_LABELS, VOLUME_LABELS
-from frontend.components.option_fields import OptionField, option_fields, option_label, options_sent
+from frontend.components.option_fields import OptionField, option_fields, options_sent
 from scheduler.choices import Choice, ChoiceKind, choices
 from scheduler.core.model.errors import FieldError
 from scheduler.core.spec.units import UnitMissing, parse_size_bytes
@@ -173,7 +174,16 @@ def _choice_view(
         name=choice["name"],
         help=device.said(choice["help"]),
         chosen=is_chosen,
-        fields=[replace(field, help=device.said(field.help)) for field in fields],
+        fields=[
+            replace(
+                field,
+                help=device.said(field.help),
+                unit=device.said(field.unit),
+                said=device.said(field.said),
+                range=device.said(field.range),
+            )
+            for field in fields
+        ],
     )
 
 

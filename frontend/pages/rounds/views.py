@@ -10,8 +10,8 @@ from django.views.decorators.http import require_safe
 
 from frontend.components.devices import DeviceWord, device_word
 from frontend.components.errors import page
+from frontend.components.event_words.options import option_label, option_said
 from frontend.components.event_words.trials import trial_words
-from frontend.components.option_fields import option_label, option_text
 from frontend.components.reason_names import reason_name
 from frontend.components.viewer import viewer_zone
 from frontend.pages.rounds.folding import RoundLine, asked_time, folded, round_at
@@ -115,7 +115,9 @@ def round_page(request: HttpRequest, number: int) -> HttpResponseBase:
         "device": device,
         "did": what_it_did(row),
         "why": trigger_words(row["trigger"]),
-        "options": [(option_label(name), option_text(value)) for name, value in row["policy_options"].items()],
+        "options": [
+            (option_label(name), device.said(option_said(name, value))) for name, value in row["policy_options"].items()
+        ],
         "preemptions": [
             {**entry, "words": preemption_words(entry, device)} for entry in row["preemptions"][:SHOWN_MOST]
         ],

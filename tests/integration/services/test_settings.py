@@ -146,7 +146,11 @@ def test_earlier_settings_name_what_differs_as_the_page_does(admin: User) -> Non
 
     newest = earlier_settings()[0]
 
-    assert newest["differ"] == ["policy", "options of the policy", "jobs that a user may have queued"]
+    assert newest["differ"] == [
+        "policy (las, now fifo)",
+        "promote after of las (3, now not chosen)",
+        "jobs that a user may have queued (5\u202f000, now 7)",
+    ]
     assert CALLED.keys() == set(FIELDS)
 
 

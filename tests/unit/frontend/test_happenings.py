@@ -26,7 +26,7 @@ def row(kind: str, reason: str, data: dict[str, Any], **about: Any) -> EventRow:
     [
         (
             row("settings", "change", {"before": {"min_run_s": 45.0}, "after": {"min_run_s": 0.0}, "reason": "quick"}),
-            "mia changed least run in seconds: quick",
+            "mia changed least run from 45 s to 0 s: quick",
         ),
         (
             row("job_resized", "share", {"gpus_before": 2, "gpus": 4}, **JOB),
