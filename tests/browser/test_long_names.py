@@ -46,9 +46,7 @@ def test_a_long_name_is_wrapped(page: Page, site: Site, path: str, width: int) -
 
 
 AUDIT_CELLS = [
-    "lea.meier",
-    "changed whether queues mix on a server",
-    "vision production-checkpoints",
+    "lea.meier changed whether jobs of several queues share production-checkpoints",
     "introspection options migration, the most moves of a round",
     "Everybody gets a turn before the deadline on Wednesday",
 ]

@@ -2,8 +2,8 @@
 
 import csv
 import json
-import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, time, timedelta, tzinfo
 from typing import Literal, NotRequired, TypedDict, get_args
 
@@ -14,9 +14,9 @@ from django.views.decorators.http import require_safe
 
 from frontend.components.devices import DeviceWord, device_word
 from frontend.components.errors import page
-from frontend.components.formats import data_size
 from frontend.components.viewer import viewer_zone
-from frontend.pages.admin.audit_words import done_words
+from frontend.pages.admin.audit_changes import AuditChange, audit_changes
+from frontend.pages.admin.audit_words import Part, sentence
 from frontend.pages.admin.views import require_admin
 from scheduler.core.model.errors import NotFound
 from scheduler.selectors.accounts.audit import KINDS, audit_list, audit_row
@@ -34,10 +34,10 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class AuditLine(AuditRow):
-    """One entry of the page; ``changes`` are name, before and after."""
+    """One entry of the page: its sentence after the name of the user, and what changed."""
 
-    changes: list[tuple[str, str, str]]
-    words: str
+    changes: list[AuditChange]
+    words: list[Part]
 
 
 class Asked(TypedDict):
@@ -103,7 +103,7 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     shown = found[:ON_A_PAGE]
     device = device_word(device_kinds(request.user))
     lines: list[AuditLine] = [
-        {**row, "changes": _changes(row, device), "words": done_words(row["kind"], row["did"])} for row in shown
+        {**row, "changes": audit_changes(row, device), "words": _words(row, device)} for row in shown
     ]
     context = {
         "rows": lines,
@@ -118,35 +118,17 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     return render(request, "admin/audit.html", context)
 
 
-def _named(name: str, device: DeviceWord) -> str:
-    """Return the name of a field in words: ``user max GPUs``."""
-    return device.said(re.sub(r"\bgpu(s?)\b", r"GPU\1", name.removesuffix("_bytes").replace("_", " ")))
-
-
-def _changes(row: AuditRow, device: DeviceWord) -> list[tuple[str, str, str]]:
-    """Return name, before and after of all that changed."""
-    before, after = row["before"], row["after"]
-    if not (isinstance(before, dict) or isinstance(after, dict)):
-        return [] if before is None and after is None else [("", _said(before), _said(after))]
-    before, after = (side if isinstance(side, dict) else {} for side in (before, after))
-    names = [*after, *(name for name in before if name not in after)]
-    return [
-        (_named(name, device), _valued(name, before.get(name)), _valued(name, after.get(name)))
-        for name in names
-        if (before.get(name) or None) != (after.get(name) or None)
-    ]
-
-
-def _valued(name: str, value: object) -> str:
-    """Return the value of a field as text, bytes in their unit."""
-    return data_size(value) if name.endswith("_bytes") and isinstance(value, int) else _said(value)
-
-
 def _said(value: object) -> str:
-    """Return a JSON value of an event as text."""
+    """Return a JSON value of an event as text of the file."""
     if value is None or value == "":
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _words(row: AuditRow, device: DeviceWord) -> list[Part]:
+    """Return the sentence with the cluster's word for its devices; names stay as they are."""
+    names = [value for value in row["data"].values() if isinstance(value, str)]
+    return [part if part.href else replace(part, text=device.said(part.text, names=names)) for part in sentence(row)]
 
 
 @page

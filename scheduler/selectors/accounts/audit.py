@@ -123,6 +123,7 @@ def audit_row(event: Event) -> AuditRow:
         "kind": row["kind"],
         "did": row["reason"],
         "job": f"J-{row['job_number']}" if row["job_number"] is not None else None,
+        "job_name": row["job_name"],
         "queue": row["queue"],
         "server": row["server"],
         "before": before,

@@ -20,7 +20,8 @@ class AuditRow(TypedDict):
     who: Annotated[str, 'User name; "operator" for a command on the machine itself.']
     kind: Annotated[str, "What it was done to."]
     did: Annotated[str, "Short code of what was done."]
-    job: str | None
+    job: Annotated[str | None, "Such as J-12."]
+    job_name: str | None
     queue: str | None
     server: str | None
     before: Json | None  # a role is text

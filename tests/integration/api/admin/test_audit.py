@@ -4,7 +4,9 @@ import copy
 
 import pytest
 
+from frontend.pages.admin.audit_words import SENTENCES
 from scheduler.models import Event
+from scheduler.selectors.accounts.audit import KINDS
 from tests.integration.api.conftest import World
 from tests.integration.api.http.test_rules import send
 from tests.integration.api.routes import Route, api_routes
@@ -34,5 +36,7 @@ def test_accepted_write_is_in_the_audit_list(world: World, route: Route) -> None
     assert 200 <= answer.status_code < 300, answer.content
     entries = Event.objects.filter(request_id=answer["X-Request-Id"])
     assert entries.exists(), f"{route} left no event with the id of its request"
+    said = {(one.kind, one.reason) for one in entries if one.kind in KINDS}
+    assert said <= SENTENCES.keys(), "the audit page has a sentence of its own for each action"
     # What follows from it may be done for somebody else, as the end of the jobs of an experiment is for its owner.
     assert "ada" in entries.values_list("actor", flat=True)
