@@ -154,9 +154,8 @@ def _servers(now: ServerTable, *, since: datetime, until: datetime) -> tuple[Ser
     gpus_then = _gpus_then(since, until) or num_gpus
     replayed = f"The replay has the servers that took jobs for most of it, with {num_gpus:,}"
     if abs(gpus_then - num_gpus) > OTHER_SIZE_FRAC * num_gpus:
-        return then, [
-            f"On average {gpus_then:,.0f} GPUs took jobs then. {replayed}, so its waits are of another cluster"
-        ]
+        waits = "short" if num_gpus > gpus_then else "long"
+        return then, [f"On average {gpus_then:,.0f} GPUs took jobs then. {replayed}, so its waits come out too {waits}"]
     if then.server_id.tolist() != now.server_id.tolist():
         return then, [f"Other servers took jobs then than do now. {replayed} GPUs"]
     return then, []

@@ -166,6 +166,7 @@ def test_history_of_another_size_is_told(worlds: Worlds, admin: User) -> None:
     assert scenario.state == ScenarioState.COMPLETED, scenario.error
     assert rows["avg_allocated_gpus"]["happened"] == pytest.approx(6.0)
     assert scenario.about["warnings"][0].startswith("On average 8 GPUs took jobs then. The replay has")
+    assert scenario.about["warnings"][0].endswith("with 2, so its waits come out too long")
 
 
 def test_past_window_has_the_servers_of_then(worlds: Worlds, admin: User) -> None:
