@@ -325,6 +325,19 @@ def test_the_two_points_of_the_curve_are_labelled(world: World) -> None:
     assert f"1 in 2 by \\u003Cb\\u003E{told:%H:%M}" in smoothed.html
 
 
+def test_two_points_off_the_curve_are_labelled_in_two_lines(world: World) -> None:
+    """Both stand above it, where one beside the other would lie upon it."""
+    job, now = waiting(world), timezone.now()
+    p50_at, p90_at = (now + timedelta(seconds=after_s) for after_s in (420, 700))
+    StartEstimate.objects.create(
+        job=job, round_number=1, made_at=now, futures=10, starts_s=[120] * 8 + [600] * 2, p50_at=p50_at, p90_at=p90_at
+    )
+    html = world.browser("member").open(f"/jobs/J-{job.number}/why").html
+    lines = re.findall(r'"text": ?"(?:1 in 2|9 in 10) by .*?"yshift": ?(\d+)', html.replace("\\u0022", '"'))
+
+    assert lines == ["0", "14"]
+
+
 def test_a_phone_shows_the_check_of_the_reason(world: World) -> None:
     """Others may fail beside it: a paused scheduler is why, however few GPUs are free."""
     job = waiting(world)

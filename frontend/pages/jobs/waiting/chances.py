@@ -17,6 +17,9 @@ STRETCHED_MOST = 2.0
 NEAR = timedelta(minutes=1)  # times are told in minutes
 # A label is right of its point up to here, of the width, else left of it.
 LABEL_RIGHT_FRAC = 0.5
+# Percent at the top of the chart where none, one or both points have their words above the curve, a line each.
+TOPS = (103, 118, 132)
+LINE_PX = 14
 Point = tuple[datetime, int]  # time and chance
 
 
@@ -93,9 +96,10 @@ def _figure(times: Sequence[datetime], shares: Sequence[float], points: Sequence
             height=HEIGHT,
             left=44,
             x=time_axis(times[0], until, subject.zone),
-            y={"range": [0, 118 if above else 103], "tickvals": ticks, "ticktext": [f"{tick} %" for tick in ticks]},
+            y={"range": [0, TOPS[len(above)]], "tickvals": ticks, "ticktext": [f"{tick} %" for tick in ticks]},
             annotations=[
-                _label(subject, at, share, (at - times[0]) / span, is_above=share in above) for at, share in points
+                _label(subject, at, share, (at - times[0]) / span, line=above.index(share) + 1 if share in above else 0)
+                for at, share in points
             ],
             shapes=[_down(wall(at, subject.zone), share) for at, share in points],
             meta={"narrow": {"height": NARROW_HEIGHT, "ticks": [0, 2, 4]}},
@@ -103,9 +107,12 @@ def _figure(times: Sequence[datetime], shares: Sequence[float], points: Sequence
     }
 
 
-def _label(subject: Subject, at: datetime, share: int, frac: float, *, is_above: bool) -> Json:
-    """Return the words of a point: right of it below the curve, left of it above, or above all where it lies off it."""
-    is_right = frac < LABEL_RIGHT_FRAC
+def _label(subject: Subject, at: datetime, share: int, frac: float, *, line: int) -> Json:
+    """Return the words of a point: right of it below the curve, left of it above, or above all where it lies off it.
+
+    ``line`` is that of the words above all, from 1; 0 for a point on the curve.
+    """
+    is_right, is_above = frac < LABEL_RIGHT_FRAC, line > 0
     words = "1 in 2" if share == 50 else "9 in 10"
     label = note("", wall(at, subject.zone), 100 if is_above else share)
     return {
@@ -114,7 +121,7 @@ def _label(subject: Subject, at: datetime, share: int, frac: float, *, is_above:
         "xanchor": "left" if is_right else "right",
         "yanchor": "bottom" if is_above else "middle",
         "xshift": 0 if is_above else 9 if is_right else -9,
-        "yshift": 0 if is_above else -10 if is_right else 2,
+        "yshift": LINE_PX * (line - 1) if is_above else -10 if is_right else 2,
     }
 
 
