@@ -9,12 +9,17 @@ import zlib
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler.core.model.tables import FloatArray, IntArray
+
+KeyArray = NDArray[np.uint64]
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 WEEK_S = 7 * DAY_S
+
+_WORD = 2**64 - 1
 
 _DAY_SWING = 0.5
 _WEEKEND = 0.6
@@ -25,11 +30,23 @@ class Draws:
     """Random numbers of one purpose; drawing more of them never changes those of another purpose."""
 
     def __init__(self, seed: int, purpose: str) -> None:
-        self._bits = np.random.Generator(np.random.PCG64([seed, zlib.crc32(purpose.encode())]))
+        number = zlib.crc32(purpose.encode())
+        self._bits = np.random.Generator(np.random.PCG64([seed, number]))
+        self._salt = ((seed << 32) + number) & _WORD
 
     def uniform(self, size: int) -> FloatArray:
         """Return (size,) numbers in [0, 1)."""
         return self._bits.random(size)
+
+    def uniform_of(self, keys: KeyArray, turn: int = 0) -> FloatArray:
+        """Return a number in [0, 1) for each key: it depends on the key alone, not on what else is drawn.
+
+        Args:
+            keys: What the numbers belong to, such as the numbers of jobs.
+            turn: Another number for the same key.
+        """
+        salt = mixed(mixed(np.array([self._salt], dtype=np.uint64)) + np.uint64(turn))
+        return np.asarray((mixed(keys + salt) >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
 
     def exponential(self, size: int) -> FloatArray:
         """Return (size,) numbers of mean 1."""
@@ -46,6 +63,17 @@ class Draws:
     def choice(self, size: int, shares: Sequence[float]) -> IntArray:
         """Return (size,) positions in ``shares``, each as often as its share of their sum."""
         return np.searchsorted(np.cumsum(shares)[:-1] / math.fsum(shares), self.uniform(size), side="right")
+
+
+def mixed(words: KeyArray) -> KeyArray:
+    """Return words whose bits each depend on all bits of the given ones, and no two alike.
+
+    Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, the mix of SplitMix64.
+    """
+    words = words + np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
 
 
 def zipf(size: int, exponent: float) -> FloatArray:

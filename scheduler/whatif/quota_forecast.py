@@ -10,8 +10,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 import numpy as np
+from django.core.cache import caches
 
 from scheduler.core.model.errors import NotAllowed
 from scheduler.core.model.plan import Plan
@@ -45,8 +47,19 @@ CPU_S, MOST_CPU_S = 1.0, 1.3
 LARGE_FROM, LARGE_CPU_S = 200, 2.6
 WAIT_S = 20.0
 
+# How many futures the time allows is chosen once for so long: one more or less of them is another present wait.
+SAME_SIZE_S = 3_600
+AGAIN_TIMES = 1.5
+
 # One forecast at a time in each web process: each takes a core.
 _turn = threading.Lock()
+
+
+class _Size(NamedTuple):
+    """How much a forecast simulates, see ``Forecast``."""
+
+    round_s: float | None
+    futures: int
 
 
 def quota_forecast(
@@ -119,6 +132,9 @@ def _look(
     most_cpu_s = LARGE_CPU_S if len(tables.jobs) >= LARGE_FROM else MOST_CPU_S
     until_s = time.thread_time() + most_cpu_s
     for ahead_s in (horizon_s, SHORT_S):
+        last = caches["shared"].get(key := f"quota-forecast.{ahead_s:.0f}")
+        size = _Size(*last) if last else None
+        until_s += (AGAIN_TIMES - 1) * most_cpu_s if size else 0.0
         left_s = max(most_cpu_s / 2, until_s - time.thread_time())
         found = forecast(
             tables,
@@ -127,12 +143,14 @@ def _look(
             owner=owner,
             ended=ended,
             submitted=submitted,
-            futures=FUTURES,
+            futures=size.futures if size else FUTURES,
             horizon_s=ahead_s,
-            cpu_s=min(CPU_S, left_s),
+            cpu_s=left_s if size else min(CPU_S, left_s),
             most_cpu_s=left_s,
-            seed=live.round_number,
+            least_round_s=size.round_s if size else None,
         )
+        if found.futures and (used := _Size(found.round_s, found.futures)) != size:
+            caches["shared"].set(key, used, SAME_SIZE_S)
         if found.futures or found.unknown_jobs:
             break
     return found, ahead_s

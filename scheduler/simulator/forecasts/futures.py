@@ -147,6 +147,7 @@ def run_times_of(
     """Return how long the jobs of the snapshot still run, and after them those that may come."""
     jobs, no_rows = snapshot.jobs, np.zeros(0, dtype=np.int64)
     return RunTimes(
+        number=np.concatenate((jobs.job_id, -1 - np.arange(len(like)))),
         queue=np.concatenate((jobs.queue, submitted.queue[like] if submitted else no_rows)),
         owner=np.concatenate((owner, submitted.owner[like] if submitted else no_rows)),
         run_s=np.concatenate((jobs.executed_s, np.zeros(len(like)))),
@@ -159,7 +160,9 @@ def template_rows(submitted: Submitted | None, draws: Draws, *, most: int = MOST
     """Return a row of ``submitted`` for each job that may come, which is made like that one."""
     if submitted is None or len(submitted) < LEAST_SUBMITTED or submitted.over_s <= 0:
         return np.zeros(0, dtype=np.int64)
-    return (draws.uniform(most) * len(submitted)).astype(np.int64)
+    # In an order of what they ask for: one submission more makes few of the jobs another, and those a similar one.
+    order = np.lexsort((submitted.owner, submitted.max_servers, submitted.num_gpus, submitted.queue))
+    return order[(draws.uniform(most) * len(submitted)).astype(np.int64)]
 
 
 def coming_jobs(

@@ -35,6 +35,8 @@ ROUNDS_S: tuple[float | None, ...] = (None, 900.0, 1_800.0)
 COARSER_FROM = (200, 1_500)
 # Fewer futures do not tell chance from effect; where finer rounds do not leave time for enough, coarser ones are taken.
 LEAST_FUTURES, ENOUGH_FUTURES = 5, 8
+# Of what is drawn. A seed that changes, with the round say, would show other present waits each time one asks.
+SEED = 0
 # At most so many jobs arrive in one replay.
 MOST_COMING = 3_000
 
@@ -124,9 +126,11 @@ def forecast(
     horizon_s: float,
     cpu_s: float = math.inf,
     most_cpu_s: float = math.inf,
-    seed: int = 0,
+    least_round_s: float | None = None,
 ) -> Forecast:
     """Return what the jobs of each queue are to expect with the present queues and with the changed ones.
+
+    All forecasts draw the same chance for the same jobs, so that two of them differ by what has happened in between.
 
     Args:
         snapshot: The state.
@@ -139,17 +143,18 @@ def forecast(
         horizon_s: How far.
         cpu_s: CPU time of this thread after which no further pair is begun where there are enough.
         most_cpu_s: CPU time that it may take for enough of them.
-        seed: Of what is drawn.
+        least_round_s: Rounds of fewer seconds are not tried; None to try all.
     """
-    like = template_rows(submitted, Draws(seed, "like whom"), most=_most_coming(submitted, horizon_s))
+    like = template_rows(submitted, Draws(SEED, "like whom"), most=_most_coming(submitted, horizon_s))
     run_times = run_times_of(snapshot, owner, submitted, like, ended)
     unknown = int(np.count_nonzero(~run_times.is_known))
     if unknown:
         return Forecast(queues=(), futures=0, unknown_jobs=unknown)
-    drawn = _Drawn(snapshot, submitted, like, run_times, horizon_s, seed)
+    drawn = _Drawn(snapshot, submitted, like, run_times, horizon_s)
     begin_s = time.thread_time()
     allowed = _Allowed(enough_s=begin_s + cpu_s, most_s=begin_s + most_cpu_s)
-    grids = ROUNDS_S[sum(len(snapshot.jobs) >= size for size in COARSER_FROM) :]
+    first = max(sum(len(snapshot.jobs) >= size for size in COARSER_FROM), ROUNDS_S.index(least_round_s))
+    grids = ROUNDS_S[first:]
     for round_s in grids:
         least = min(futures, LEAST_FUTURES if round_s == grids[-1] else ENOUGH_FUTURES)
         pairs = _pairs(drawn, _Ask(config, horizon_s, round_s), changed, futures, least, allowed)
@@ -168,19 +173,18 @@ class _Drawn:
         like: IntArray,
         run_times: RunTimes,
         horizon_s: float,
-        seed: int,
     ) -> None:
         self.snapshot = snapshot
         self._submitted, self._like, self._run_times = submitted, like, run_times
-        self._horizon_s, self._seed = horizon_s, seed
+        self._horizon_s = horizon_s
 
     def future(self, number: int) -> tuple[FloatArray, list[SimJob]]:
         """Return how long the jobs of the snapshot still run, and the jobs that come."""
         size = len(self.snapshot.jobs)
-        left_s = self._run_times.draw(Draws(self._seed, f"time left {number}"))
+        left_s = self._run_times.draw(Draws(SEED, f"time left {number}"))
         if self._submitted is None:
             return left_s[:size], []
-        draws = Draws(self._seed, f"arrivals {number}")
+        draws = Draws(SEED, f"arrivals {number}")
         now_s = self.snapshot.now_s
         return left_s[:size], coming_jobs(self._submitted, self._like, left_s[size:], now_s, self._horizon_s, draws)
 
@@ -213,7 +217,9 @@ def _most_coming(submitted: Submitted | None, horizon_s: float) -> int:
     if submitted is None or submitted.over_s <= 0:
         return 0
     expected = len(submitted) * horizon_s / submitted.over_s
-    return min(MOST_COMING, math.ceil(expected + 5.0 * math.sqrt(expected) + 5.0))
+    most = math.ceil(expected + 5.0 * math.sqrt(expected) + 5.0)
+    # One submission more would else give all others another place in the order of arrivals.
+    return min(MOST_COMING, 1 << (most - 1).bit_length())
 
 
 def _replay(snapshot: Snapshot, ask: _Ask, left_s: FloatArray, coming: Sequence[SimJob], until_cpu_s: float) -> _Seen:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.core.model.tables import FloatArray, IntArray
-from scheduler.simulator.draws import Draws
+from scheduler.simulator.draws import Draws, KeyArray, mixed
 
 # Jobs that must have ended before a group is asked: a few tell nothing of how long the longest are. The whole cluster
 # is asked sooner, since no other group is left.
@@ -21,6 +21,7 @@ RATE_SPREAD = 0.1
 _LEAST_S = 1.0
 _MOST_TIMES = 20.0  # the longest run seen
 _NONE = 1e-9  # a share of jobs that counts as none
+_OF_HISTORY = 3  # the turn of what is drawn of past jobs, after those of the jobs themselves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,9 @@ class Ended:
 class RunTimes:
     """Draws times left for the same jobs, future after future.
 
+    What is drawn of a job hangs on its number alone, so that a forecast made a minute later meets the same chance: it
+    differs only by what has happened since.
+
     Jobs that still run are told from those that ended: they are known to last longer than they have run. Leaving them
     out would make every estimate too short, since long jobs are what has not ended yet.
 
@@ -52,17 +56,26 @@ class RunTimes:
     """
 
     def __init__(
-        self, *, queue: IntArray, owner: IntArray, run_s: FloatArray, left_s: FloatArray, ended: Ended
+        self,
+        *,
+        number: IntArray,
+        queue: IntArray,
+        owner: IntArray,
+        run_s: FloatArray,
+        left_s: FloatArray,
+        ended: Ended,
     ) -> None:
         """Sort the jobs by what is known of them.
 
         Args:
+            number: (n,) that tells the jobs apart.
             queue, owner: (n,) of the jobs.
             run_s: (n,) time that each has run so far, seconds.
             left_s: (n,) time left by the job's own report, seconds; +inf where it has not told.
             ended: What ended before.
         """
         self._left_s, self._run_s = left_s, run_s
+        self._keys = number.astype(np.uint64)
         self._tells = np.isfinite(left_s)
         self._groups: list[tuple[IntArray, _Survival]] = []
         self._sort_out(queue, owner, ended)
@@ -84,17 +97,17 @@ class RunTimes:
             for key in sorted(set(own[rest].tolist())):
                 rows, over_s = rest[own[rest] == key], ended.run_s[past == key]
                 if len(over_s) >= least:
-                    self._groups.append((rows, _Survival(over_s, self._run_s[(own == key) & lasts])))
+                    going = (own == key) & lasts
+                    self._groups.append((rows, _Survival(over_s, self._run_s[going], self._keys[going])))
                 else:
                     left += rows.tolist()
             rest = np.array(sorted(left), dtype=np.int64)
 
     def draw(self, draws: Draws) -> FloatArray:
         """Return (n,) times left, seconds, finite where ``is_known``."""
-        size = len(self._left_s)
-        spread = np.exp(RATE_SPREAD * draws.normal(size))
+        chance, first, second = (draws.uniform_of(self._keys, turn) for turn in range(3))
+        spread = np.exp(RATE_SPREAD * np.sqrt(-2.0 * np.log1p(-first)) * np.cos(2.0 * np.pi * second))  # as ``normal``
         left_s: FloatArray = np.where(self._tells, self._left_s * spread, np.inf)
-        chance = draws.uniform(size)
         for rows, survival in self._groups:
             left_s[rows] = survival.left_s(self._run_s[rows], chance[rows], draws)
         found: FloatArray = np.maximum(_LEAST_S, left_s)
@@ -104,17 +117,23 @@ class RunTimes:
 class _Survival:
     """The share of jobs that run longer than a time."""
 
-    def __init__(self, over_s: FloatArray, lasting_s: FloatArray) -> None:
-        """Take run times of jobs that ended, and those so far of jobs that have not."""
+    def __init__(self, over_s: FloatArray, lasting_s: FloatArray, lasting: KeyArray) -> None:
+        """Take run times of jobs that ended, and those so far of jobs that have not, with the keys of these."""
         every_s = np.concatenate((over_s, lasting_s))
         order = np.argsort(every_s, kind="stable")
         self._at_s = every_s[order]
         self._is_end = (order < len(over_s)).astype(np.float64)
+        # Jobs that ended are known by their run time: which of two with the same one comes first makes no difference.
+        ranks = np.arange(len(every_s)) - np.searchsorted(self._at_s, self._at_s)
+        own = mixed(self._at_s.view(np.uint64)) + ranks.astype(np.uint64)
+        self._keys = np.where(
+            order < len(over_s), own, np.concatenate((np.zeros(len(over_s), np.uint64), lasting))[order]
+        )
 
     def left_s(self, run_s: FloatArray, chance: FloatArray, draws: Draws) -> FloatArray:
         """Return times left of jobs that have run so long already; ``chance`` is uniform in [0, 1)."""
         # Each past job counts for more or less: that history is short is part of what is not known.
-        weight = draws.exponential(len(self._at_s))
+        weight = -np.log1p(-draws.uniform_of(self._keys, _OF_HISTORY))
         at_risk = np.cumsum(weight[::-1])[::-1]
         share = np.concatenate(([1.0], np.cumprod(1.0 - self._is_end * weight / at_risk)))
         share = np.maximum(share, 0.0)

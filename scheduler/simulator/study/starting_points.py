@@ -150,6 +150,7 @@ def run_times_of(source: Mapping[str, Any]) -> RunTimes:
     """Return what is known of the time left of the open jobs of a history."""
     open_jobs = source["open"]
     return RunTimes(
+        number=np.array([one["job"] for one in open_jobs], dtype=np.int64),
         queue=np.array([source["jobs"][one["job"]]["queue"] for one in open_jobs], dtype=np.int64),
         owner=np.array([source["jobs"][one["job"]]["owner"] for one in open_jobs], dtype=np.int64),
         run_s=np.array([one["ran_s"] for one in open_jobs], dtype=np.float64),
@@ -185,6 +186,7 @@ def _from_snapshot(base: Mapping[str, Any], variant: Variant, servers: ServerTab
     columns |= _columns(source["jobs"], _JOB_INTS)
     jobs = JobTable(**columns, profiles=tuple(_profile(row) for row in source["jobs"]["profiles"]))
     run_times = RunTimes(
+        number=jobs.job_id,
         queue=jobs.queue,
         owner=np.array(source["owners"], dtype=np.int64),
         run_s=jobs.executed_s,

@@ -110,7 +110,6 @@ def simulate_starts(
         enough=LEAST_FUTURES,
         cpu_s=cpu_s,
         most_cpu_s=most_cpu_s,
-        seed=present.live.round_number,
         of=np.array([row], dtype=np.int64),
     )
     if seen.unknown:

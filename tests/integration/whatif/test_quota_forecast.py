@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.cache import caches
 from django.test import Client
 from django.utils import timezone
 
 from scheduler.core.model.errors import NotAllowed, NotFound, SpecInvalid
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Event, Job, Queue
+from scheduler.models import Cluster, Event, Job, Queue
 from scheduler.models.queue import Role
 from scheduler.selectors.visibility import Actor
 from scheduler.services.cluster.settings import cluster_row
@@ -33,6 +34,7 @@ def vision(settings: Any, tmp_path: Path) -> Queue:
         **settings.STORAGES,
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
     }
+    caches["shared"].clear()
     at = timezone.now() - timedelta(hours=2)
     org = queue_make("org", quota_gpus=4)
     speech, vision = queue_make("speech", parent=org, quota_gpus=4), queue_make("vision", parent=org, quota_gpus=0)
@@ -309,3 +311,19 @@ def test_a_quota_that_somebody_else_moved_meanwhile_is_not_taken_from(vision: Qu
         )
 
     assert list(Queue.objects.order_by("name").values_list("quota_gpus", flat=True)) == [4, 4, 0]
+
+
+def test_the_same_question_gives_the_same_numbers_in_a_later_round_and_on_a_busy_machine(
+    vision: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the number of the round nor how many futures the time allows changes what waits are without a change."""
+    lead, at = member_make(vision, Role.LEAD), timezone.now()
+    after = Quota(quota_gpus=2, max_gpus=None, weight=1.0, may_borrow=True)
+    monkeypatch.setattr(quota_forecasts, "FUTURES", 12)
+    first = quota_forecast(actor=lead, queue=vision, after=after, at=at)
+    Cluster.objects.update(round_number=77)
+    monkeypatch.setattr(quota_forecasts, "FUTURES", 40)  # the machine would allow more of them now
+
+    second = quota_forecast(actor=lead, queue=vision, after=after, at=at)
+
+    assert (first["futures"], second["queues"]) == (12, first["queues"])

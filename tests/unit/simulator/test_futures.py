@@ -187,6 +187,7 @@ def test_run_times_come_from_the_narrowest_group_that_knows_enough() -> None:
         run_s=np.array([10.0] * many + [100.0] * many + [1_000.0] * many),
     )
     times = RunTimes(
+        number=np.arange(4),
         queue=np.array([0, 0, 1, 2]),
         owner=np.array([1, 9, 9, 9]),
         run_s=np.zeros(4),
@@ -205,6 +206,7 @@ def test_a_job_that_outlasts_what_is_known_runs_on() -> None:
     """Its time left is drawn from those that ran longer, and beyond them it may run many times as long."""
     ended = Ended(queue=np.zeros(40, np.int64), owner=np.zeros(40, np.int64), run_s=np.array([10.0] * 30 + [90.0] * 10))
     times = RunTimes(
+        number=np.arange(2),
         queue=np.zeros(2, np.int64),
         owner=np.zeros(2, np.int64),
         run_s=np.array([50.0, 200.0]),
@@ -224,3 +226,27 @@ def test_quantile_leaves_room_for_the_one_that_really_happens() -> None:
 
     assert quantile(nine, 0.9) == 9.0
     assert quantile(nine[:8], 0.9) == float("inf")
+
+
+def test_what_is_drawn_of_a_job_is_its_own() -> None:
+    """A job keeps its chance when others come and go, in whatever row it stands, and so do jobs that ended."""
+    past_s = np.array([60.0 * (1 + row % 7) for row in range(LEAST_ENDED)])
+
+    def drawn(numbers: list[int], past_s: FloatArray = past_s) -> dict[int, float]:
+        many = len(past_s)
+        times = RunTimes(
+            number=np.array(numbers),
+            queue=np.zeros(len(numbers), np.int64),
+            owner=np.zeros(len(numbers), np.int64),
+            run_s=np.zeros(len(numbers)),
+            left_s=np.array([600.0 if number % 2 else np.inf for number in numbers]),
+            ended=Ended(queue=np.zeros(many, np.int64), owner=np.zeros(many, np.int64), run_s=past_s),
+        )
+        return dict(zip(numbers, times.draw(Draws(0, "test")).tolist(), strict=True))
+
+    every = drawn([11, 12, 13, 14, 15, 16])
+    few = drawn([16, 13, 12])
+
+    assert few == {number: every[number] for number in few}
+    assert every[11] != every[13]
+    assert drawn([12, 14, 16], past_s[::-1]) == {number: every[number] for number in (12, 14, 16)}

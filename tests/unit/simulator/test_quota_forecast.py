@@ -186,3 +186,33 @@ def random_cluster(seed: int) -> Snapshot:
             JobRow(queue=int(queue < 0.5), num_gpus=gpus, seats=seats, remaining_s=remaining_s, first_start_s=start_s)
         )
     return snapshot_of(rows, [ServerRow(num_gpus=4)] * 3, [QueueRow(quota_gpus=6), QueueRow(quota_gpus=6)])
+
+
+def later(snapshot: Snapshot, by_s: float) -> Snapshot:
+    """Return the same jobs some seconds on: those that run have run for longer, nothing else has happened."""
+    jobs, ran_s = snapshot.jobs, by_s * snapshot.jobs.running
+    jobs = replace(jobs, executed_s=jobs.executed_s + ran_s, remaining_s=jobs.remaining_s - ran_s)
+    return replace(snapshot, now_s=snapshot.now_s + by_s, jobs=jobs)
+
+
+def test_present_waits_hang_on_what_happens_not_on_when_one_asks() -> None:
+    """For any quota the present waits are the same; those of ten seconds later are those but for the ten seconds."""
+    snapshot, few = two_teams(), np.arange(6) % 2
+    ones = np.ones(6, dtype=np.int64)
+    lately = Submitted(
+        over_s=86_400.0, queue=few, owner=few, num_gpus=ones, max_servers=ones, min_gpus=ones, max_gpus=ones
+    )
+    ended = replace(SOME, run_s=600.0 + 3_000.0 * Draws(1, "run times").uniform(20))
+
+    first = ask(snapshot, changed(snapshot, 2, 2), lately, ended=ended)
+    moved = ask(snapshot, changed(snapshot, 4, 0), lately, ended=ended)
+    after = ask(later(snapshot, 10.0), changed(snapshot, 2, 2), lately, ended=ended)
+
+    for one, same, next_ in zip(first.queues, moved.queues, after.queues, strict=True):
+        assert one.preemptions[0] == same.preemptions[0]
+        for wait, wait_moved, wait_next in ((one.p50, same.p50, next_.p50), (one.p90, same.p90, next_.p90)):
+            assert wait is not None
+            assert wait_moved is not None
+            assert wait_next is not None
+            assert wait.now == wait_moved.now
+            assert wait_next.now == pytest.approx(wait.now, abs=10.1)
