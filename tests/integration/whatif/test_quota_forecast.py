@@ -1,6 +1,7 @@
 """What another quota would do, asked of the live cluster: by whom, of what, and that nothing is kept."""
 
 import math
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -223,6 +224,8 @@ def test_the_page_shows_consequences_without_saving_and_keeps_what_was_typed(vis
 
     text = " ".join(html.split())
     assert "Now → then" in html
+    assert re.search(r"0 → <b>2\s[A-Za-z]", html)  # no number without its unit
+    assert 'data-label="Median"' in html  # on a phone the queue stands once, above its parts
     assert "simulated 24 h ahead" in html
     assert 'value="until Friday"' in html
     assert "2 jobs would start now" in text.replace("\u00a0", " ")
