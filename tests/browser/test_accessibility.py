@@ -107,6 +107,30 @@ def test_what_stands_on_the_map_keeps_its_distance(window: BrowserContext, site:
     assert min(min(gaps) for gaps in found) >= 4, found
 
 
+@pytest.mark.parametrize(("kind", "name"), [("full", "scene usage"), ("full", "what-if-new"), ("full", "what-if")])
+def test_detail_is_folded_on_a_phone_and_shown_where_there_is_room(browser: Browser, site: Site, name: str) -> None:
+    """Without scripts: closed at 390 and opened by its line; at 1440 all of it is there, with nothing to open."""
+    narrow, wide = (
+        site.context(browser, name, java_script_enabled=False, viewport=size).new_page() for size in (NARROW, WIDE)
+    )
+    for page in (narrow, wide):
+        page.goto(f"{site.url}{site.paths[name]}")
+    fold, inside = ("main details.fold:not([open])", "table, .form-row, .grid, .form-actions")
+    closed = narrow.locator(fold).first
+    before = closed.locator(inside).first.is_visible()
+    closed.locator("summary").click()
+    after = narrow.locator("main details.fold").first.locator(inside).first.is_visible()
+    shown = [each.locator(inside).first.is_visible() for each in wide.locator(fold).all()]
+    lines = [each.is_visible() for each in wide.locator("main details.fold > summary").all()]
+    for page in (narrow, wide):
+        page.context.close()
+
+    assert (before, after) == (False, True)
+    assert shown
+    assert all(shown)
+    assert not any(lines)
+
+
 @pytest.mark.parametrize(("kind", "name"), PLACES)
 def test_page_reads_without_scripts(browser: Browser, site: Site, name: str) -> None:
     """Its one heading, its text, tables and forms are there as the server sent them."""

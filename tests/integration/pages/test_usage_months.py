@@ -32,11 +32,12 @@ def test_the_tab_tells_it_for_a_calendar_month(world: World) -> None:
 
 
 def test_each_number_of_usage_has_its_heading_on_a_phone(world: World) -> None:
-    """Rows are cards there, without the heads of columns: a cell is a title or has its label."""
+    """Rows have two lines there, without the heads of columns: a cell is a title, has its unit or has its label."""
     page = world.client("member").get("/queues/vision?tab=usage").content.decode()
     table = page.partition("-hours by user</caption>")[2].partition("</table>")[0]
     cells = re.findall(r"<td[^>]*>", table)
 
-    assert "labels" in page.partition("-hours by user</caption>")[0].rpartition("<table")[2]
+    assert "two" in page.partition("-hours by user</caption>")[0].rpartition("<table")[2]
     assert len(cells) >= 4
-    assert all("data-label=" in cell or 'class="kind"' in cell for cell in cells), cells
+    named = ("data-label=", "data-unit=", 'class="kind"')
+    assert all(any(each in cell for each in named) for cell in cells), cells
