@@ -10,7 +10,9 @@ from scheduler.core.model.lifecycle import TERMINAL, JobState
 from scheduler.core.spec import limits as limit
 from scheduler.core.spec.reading import FieldReader, quoted
 
-_SUBJECT = re.compile(r"(?P<kind>[JA])-(?P<number>[0-9]{1,15})", re.IGNORECASE)
+_SUBJECT = re.compile(r"(?:(?P<kind>[JA])-)?(?P<number>[0-9]{1,15})", re.IGNORECASE)
+_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}", re.IGNORECASE)
+RIGHT = "a job by its number or id as its submit answered it, such as J-12, or an array such as A-100"
 EXAMPLE = "[J-12: completed]"
 
 
@@ -35,16 +37,20 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """One thing that a job waits for: the job ``J-<number>``, or the array ``A-<number>``."""
+    """One thing that a job waits for: the job ``J-<number>``, or the array ``A-<number>``.
+
+    A job that was named by its id has it in ``job_id``, and the number 0 until ``services`` have looked it up.
+    """
 
     number: int
     is_array: bool
     until: Until
+    job_id: str = ""
 
     @property
     def subject(self) -> str:
         """Return the name of the job or array that is waited for."""
-        return f"{'A' if self.is_array else 'J'}-{self.number}"
+        return self.job_id or f"{'A' if self.is_array else 'J'}-{self.number}"
 
     def verdict(self, states: Collection[JobState]) -> Verdict:
         """Return what has become of it.
@@ -107,24 +113,28 @@ def _pairs(item: object) -> list[tuple[object, object]]:
 
 
 def _read(reader: FieldReader, pointer: str, subject: object, until: object) -> Dependency | None:
-    found = _SUBJECT.fullmatch(subject) if isinstance(subject, str) else None
-    if found is None or not int(found["number"]):
-        right = "a job such as J-12 or an array such as A-100"
-        reader.bad(pointer, "syntax", f"depends_on must name {right}, not {quoted(subject)}.")
+    # Numbers as REST answers them, and as YAML reads a bare 12.
+    text = str(subject) if isinstance(subject, str | int) and not isinstance(subject, bool) else ""
+    found, is_id = _SUBJECT.fullmatch(text), _ID.fullmatch(text) is not None
+    if not is_id and (found is None or not int(found["number"])):
+        reader.bad(pointer, "syntax", f"depends_on must name {RIGHT}, not {quoted(subject)}.")
         return None
     if not isinstance(until, str) or until not in UNTILS:
         reader.bad(pointer, "choice", f"depends_on waits until a job is {', '.join(UNTILS)}, not {quoted(until)}.")
         return None
-    return Dependency(number=int(found["number"]), is_array=found["kind"] in "Aa", until=Until(until))
+    if found is None:
+        return Dependency(number=0, is_array=False, until=Until(until), job_id=text.upper())
+    return Dependency(number=int(found["number"]), is_array=found["kind"] in ("A", "a"), until=Until(until))
 
 
 def depends_on_schema() -> dict[str, Any]:
     """Return the part of the JSON Schema."""
-    subject = "^[JAja]-[0-9]{1,15}"
+    subject = "^(([JAja]-)?[0-9]{1,15}|[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26})"
     return {
         "description": (
-            "Jobs (J-12) and arrays (A-100) that have to end before it starts: completed, failed (or cancelled), or "
-            "ended in any way. Where one ends otherwise, the job is cancelled with the cause dependency."
+            "Jobs (by number, J-12, or id) and arrays (A-100) that have to end before it starts: completed, failed "
+            "(or cancelled), or ended in any way. Where one ends otherwise, the job is cancelled with the cause "
+            "dependency."
         ),
         "type": "array",
         "maxItems": limit.DEPENDENCIES,
@@ -135,6 +145,7 @@ def depends_on_schema() -> dict[str, Any]:
                     "propertyNames": {"pattern": f"{subject}$"},
                     "additionalProperties": {"enum": [*UNTILS]},
                 },
+                {"type": "integer", "minimum": 1},
                 {"type": "string", "pattern": f"{subject}( *: *({'|'.join(UNTILS)}))?$"},
             ]
         },

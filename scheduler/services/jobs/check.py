@@ -27,7 +27,7 @@ from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.code.folders import code_errors, script_errors
 from scheduler.services.code.git import git_resolved
 from scheduler.services.environments.files import environment_errors
-from scheduler.services.jobs.dependencies import dependency_errors
+from scheduler.services.jobs.dependencies import dependencies_numbered, dependency_errors
 from scheduler.services.jobs.profiles import AUTO_PREFIX
 from scheduler.services.secrets.use import missing_errors
 
@@ -84,6 +84,7 @@ def job_check_dry(*, actor: Actor, data: object) -> tuple[CheckedSpec, list[Fiel
     """
     owner = _signed_in(actor)
     spec, errors = JobSpec.read(data)
+    spec = dependencies_numbered(access_of(owner), spec, {})
     errors += unsaid_errors(data, command=spec.command, per=spec.starts_per) + unsplit_errors(spec.command)
     cluster = cluster_row()
     found, more = _cluster_errors(owner, spec, cluster, bad=frozenset(error.pointer for error in errors))
@@ -106,9 +107,11 @@ def jobs_checked(*, actor: Actor, data: Sequence[object]) -> list[CheckedSpec]:
     access = access_of(owner)
     checked: list[CheckedSpec] = []
     errors: list[FieldError] = []
+    numbers: dict[str, int] = {}
     known: dict[tuple[object, ...], tuple[CheckedSpec | None, list[FieldError]]] = {}
     for place, one in enumerate(data):
         spec, wrong = JobSpec.read(one)
+        spec = dependencies_numbered(access, spec, numbers)
         wrong += unsaid_errors(one, command=spec.command, per=spec.starts_per) + unsplit_errors(spec.command)
         if not wrong:
             built_from = (spec.python, _files_of_python(spec))

@@ -11,7 +11,8 @@ from datetime import datetime
 
 from scheduler.core.model.errors import FieldError, JobChanged
 from scheduler.core.model.lifecycle import TERMINAL, EndCause, JobState
-from scheduler.core.spec.depends_on import Dependency, Until, Verdict, dependencies_of, dependencies_text
+from scheduler.core.spec.depends_on import RIGHT, Dependency, Until, Verdict, dependencies_of, dependencies_text
+from scheduler.core.spec.spec import JobSpec
 from scheduler.models import Job
 from scheduler.selectors.jobs.many.dependencies import WAITS_FOR_OTHERS, Other, Others, others_read
 from scheduler.selectors.visibility import Access
@@ -28,12 +29,29 @@ def dependency_errors(access: Access, dependencies: Sequence[Dependency]) -> lis
     for place, one in enumerate(dependencies):
         pointer = f"/depends_on/{place}"
         if not others[one]:
-            detail = f"There is no {'array' if one.is_array else 'job'} {one.subject} that you may see."
+            detail = f"There is no {'array' if one.is_array else 'job'} {one.subject} that you may see. Name {RIGHT}."
             errors.append(FieldError(pointer=pointer, code="unknown", detail=detail))
         elif one.verdict([other.state for other in others[one]]) is Verdict.NEVER:
             detail = f"It would never start: it is to start when {_vain(one, others[one])}."
             errors.append(FieldError(pointer=pointer, code="never", detail=detail))
     return errors
+
+
+def dependencies_numbered(access: Access, spec: JobSpec, known: dict[str, int]) -> JobSpec:
+    """Return the spec with the numbers of jobs that it names by id; an id that ``access`` finds no job of stays.
+
+    Args:
+        known: Numbers by id that were looked up before; what is found here is added.
+    """
+    asked = {one.job_id for one in spec.depends_on if one.job_id}
+    if not asked:
+        return spec
+    if missing := asked - known.keys():
+        known.update(access.jobs().filter(pk__in=missing).values_list("pk", "number"))
+    numbered = (
+        replace(one, number=known[one.job_id], job_id="") if one.job_id in known else one for one in spec.depends_on
+    )
+    return replace(spec, depends_on=tuple(dict.fromkeys(numbered)))
 
 
 def dependencies_apply(*, at: datetime) -> None:

@@ -177,7 +177,11 @@ def test_five_wrong_fields_mark_five_fields(world: World) -> None:
         ("total_steps", "1.5", "Steps in all must be a whole number. You asked for 1.5."),
         ("min_gpus", "x", "&quot;At least&quot; must be a whole number"),
         ("launch", "sideways", "&quot;Start its command&quot; must be job"),
-        ("depends_on", "x", "&quot;Starts after&quot; must name a job such as J-12"),
+        (
+            "depends_on",
+            "x",
+            "&quot;Starts after&quot; must name a job by its number or id as its submit answered it, such as J-12",
+        ),
         ("warn_before", "60s", "&quot;Warned before it&quot; needs a &quot;Longest run&quot;: it says how long before"),
     ],
 )

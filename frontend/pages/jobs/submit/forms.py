@@ -149,7 +149,7 @@ class SpecForm(forms.Form):
     array = _line(
         "Array", "Many jobs of this form: 0-99, and %10 for ten at once. CLUSTERWEB_ARRAY_INDEX tells each its own."
     )
-    depends_on = _line("Starts after", "Such as J-12: completed, A-100: ended. Or failed.")
+    depends_on = _line("Starts after", "A number or id, such as J-12: completed, A-100: ended. Or failed.")
     labels = _area("Labels", "One label a line, as NAME=value.", 2, placeholder="model=resnet")
 
     def __init__(self, *args: object, queues: Iterable[Queue], device: DeviceWord, **kwargs: object) -> None:

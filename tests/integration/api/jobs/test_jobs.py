@@ -314,3 +314,32 @@ def test_answers_with_sentences_say_what_the_devices_are(world: World) -> None:
     assert [answer["Clusterweb-Devices"] for answer in answers] == ["cpu_slot"] * 5
     assert member.get("/api/v1/jobs")["Clusterweb-Devices"] == "cpu_slot, gpu"
     assert "Clusterweb-Devices" not in submit(member, spec())
+
+
+@pytest.mark.parametrize("media", ["application/json", "application/yaml"])
+def test_what_a_submit_answers_can_be_waited_for(world: World, media: str) -> None:
+    """Its number, as such and as J-12, and its id; each is kept as the number, once."""
+    client = world.client("member")
+    first = submit(client, spec(name="prepare")).json()
+    named = [first["id"], first["id"].lower(), first["number"], str(first["number"]), f"J-{first['number']}"]
+    body = spec(depends_on=[*named, {first["id"]: "completed"}, {f"{first['number']}": "completed"}])
+    text = json.dumps(body)  # which YAML reads too
+    second = client.post("/api/v1/jobs", text, content_type=media)
+    many = client.post("/api/v1/jobs/bulk", {"jobs": [body, body]}, content_type="application/json")
+
+    assert second.status_code == 201, second.content
+    assert many.status_code == 201, many.content
+    job = Job.objects.get(pk=second.json()["id"])
+    assert job.spec["depends_on"] == [{f"J-{first['number']}": "completed"}]
+    assert job.waits_for == f"J-{first['number']}:completed"
+    assert {one.waits_for for one in Job.objects.filter(number__gt=job.number)} == {job.waits_for}
+
+
+@pytest.mark.parametrize("named", ["prepare", "01KB5XZQ8M3JV0W7R2T9Y4N6PD", 987654, "J-987654"])
+def test_a_wrong_dependency_says_what_would_be_right(world: World, named: object) -> None:
+    """A name is no key; an id or number of no job that the user sees names none."""
+    answer = submit(world.client("member"), spec(depends_on=[named]))
+    [error] = answer.json()["errors"]
+
+    assert (answer.status_code, error["pointer"]) == (400, "/depends_on/0")
+    assert "a job by its number or id as its submit answered it, such as J-12" in error["detail"]

@@ -76,7 +76,7 @@ FIELDS = {
     ),
     "labels": "model=resnet",
     "array": " 1, 3 % 1",
-    "depends_on": "j-1:ended",
+    "depends_on": "1: ended",
     "profile": "auto-canary",
     "gpus": "2",
     "min_gpus": "1",

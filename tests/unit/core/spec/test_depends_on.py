@@ -27,6 +27,7 @@ FIRST = Dependency(1, is_array=False, until=Until.COMPLETED)
         ("j-1", (FIRST,)),
         ({"J-1": "completed"}, (FIRST,)),
         (["J-1: completed"], (FIRST,)),  # in quotes
+        ([1, "1", {1: "completed"}, {"1": "completed"}, "1: completed"], (FIRST,)),  # the number of an answer
         ([{"J-1": "completed"}, "J-1"], (FIRST,)),
         (
             [{"A-20": "ended", "J-3": "failed"}],
@@ -43,13 +44,23 @@ def test_dependencies_are_read(value: object, found: tuple[Dependency, ...]) -> 
     assert dependencies_of(dependencies_text(found)) == found
 
 
+def test_an_id_is_read_as_it_is() -> None:
+    """Its number stands in the database; letters of any case."""
+    [one] = read_depends_on(FieldReader(), ["01kb5xzq8m3jv0w7r2t9y4n6pd: ended"])
+
+    assert one == Dependency(0, is_array=False, until=Until.ENDED, job_id="01KB5XZQ8M3JV0W7R2T9Y4N6PD")
+    assert one.subject == "01KB5XZQ8M3JV0W7R2T9Y4N6PD"
+
+
 @pytest.mark.parametrize(
     ("value", "pointer", "code", "words"),
     [
         (7, "/depends_on", "type", "a list such as [J-12: completed], not 7"),
         (["X-1"], "/depends_on/0", "syntax", "not 'X-1'"),
         (["J-0"], "/depends_on/0", "syntax", "not 'J-0'"),
-        ([3], "/depends_on/0", "syntax", "a job such as J-12"),
+        ([True], "/depends_on/0", "syntax", "a job by its number or id as its submit answered it, such as J-12"),
+        (["prepare"], "/depends_on/0", "syntax", "by its number or id"),
+        ([{"12": "done"}], "/depends_on/0", "choice", "not 'done'"),
         (["J-1", {"J-2": "done"}], "/depends_on/1", "choice", "completed, failed, ended, not 'done'"),
         ([{"J-2": True}], "/depends_on/0", "choice", "not true"),
         (["J-2: done"], "/depends_on/0", "choice", "not 'done'"),
