@@ -21,7 +21,7 @@ from scheduler.core.spec.depends_on import Dependency, read_depends_on
 from scheduler.core.spec.reading import FieldReader
 from scheduler.core.spec.units import counted
 from scheduler.live.rounds.snapshot import snapshot_read
-from scheduler.models import Attempt, Cluster, Job, Round
+from scheduler.models import Attempt, Cluster, Event, Job, Queue, Round
 from scheduler.models.event import SampleScope
 from scheduler.selectors.rows import FidelityRow, Json
 from scheduler.selectors.samples import series_mean
@@ -105,6 +105,7 @@ def past_base(*, since: datetime, until: datetime, at: datetime) -> PastWindow:
     """
     tables = snapshot_read(cluster_row(), at=at).tables
     servers, warnings = _servers(tables.servers, since=since, until=min(until, at))
+    warnings += _quotas_told(since + (min(until, at) - since) / 2)
     row_of = {pk: row for row, pk in enumerate(tables.queues.queue_id.tolist())}
     lived = sorted(
         _lived(row_of, since=since, until=until, at=at),
@@ -159,6 +160,21 @@ def _servers(now: ServerTable, *, since: datetime, until: datetime) -> tuple[Ser
     if then.server_id.tolist() != now.server_id.tolist():
         return then, [f"Other servers took jobs then than do now. {replayed} GPUs"]
     return then, []
+
+
+def _quotas_told(then: datetime) -> list[str]:
+    """Return that quotas were others at a time, if they were: a replay has those of now, or those of its variant."""
+    before: dict[str, int] = {}
+    changes = Event.objects.filter(kind="quota", queue__isnull=False, at__gt=then).order_by("pk")
+    now = dict(Queue.objects.values_list("name", "quota_gpus"))
+    for name, data in changes.values_list("queue__name", "data"):
+        before.setdefault(name, data["before"]["quota_gpus"])
+    told = [
+        f"{name} had {counted(quota, 'GPU')} then, {now[name]:,} now"
+        for name, quota in before.items()
+        if quota != now[name]
+    ]
+    return [f"Quotas are those of now: {', '.join(sorted(told))}"] if told else []
 
 
 def _count(jobs: int) -> str:

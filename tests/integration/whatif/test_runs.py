@@ -201,6 +201,30 @@ def test_past_window_has_the_servers_of_then(worlds: Worlds, admin: User) -> Non
     assert told.endswith("with 6 GPUs")
 
 
+def test_quotas_that_were_others_are_told(worlds: Worlds, admin: User) -> None:
+    """Only of queues whose quota is another now; the replay has those of now."""
+    server, vision, speech = server_make("gpu-01", gpus=6), queue_make("vision", quota_gpus=4), queue_make("speech")
+    Server.objects.update(created_at=AT - timedelta(hours=1))
+    for queue, minutes, before, after in (
+        (vision, 10, 3, 1),
+        (vision, 40, 1, 2),
+        (vision, 90, 2, 4),
+        (speech, 50, speech.quota_gpus, 1),
+        (speech, 55, 1, speech.quota_gpus),
+    ):
+        data = {"before": {"quota_gpus": before}, "after": {"quota_gpus": after}}
+        Event.objects.create(kind="quota", at=AT + timedelta(minutes=minutes), queue=queue, data=data, actor="ada")
+    job_make(
+        vision, state=JobState.COMPLETED, server=server, num_gpus=1, at=AT, ended_at=AT + timedelta(seconds=300),
+        executed_s=300.0,
+    )  # fmt: skip
+    start = {"kind": "past", "since": AT.isoformat(), "until": (AT + timedelta(hours=1)).isoformat()}
+
+    scenario = finished(worlds, ask(admin, start=start))
+
+    assert scenario.about["warnings"] == ["Quotas are those of now: vision had 1 GPU then, 4 now"]
+
+
 def test_history_counts_what_ran_on_when_the_window_began(worlds: Worlds, admin: User) -> None:
     """A job from before the window holds its GPUs in the replay too, for as long as it still ran."""
     server, queue = server_make("gpu-01", gpus=2), queue_make("vision", quota_gpus=2)
