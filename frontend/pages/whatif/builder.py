@@ -47,6 +47,11 @@ class VariantSection:
     error: str
     changed: int
 
+    @property
+    def is_wrong(self) -> bool:
+        """Return whether something in it has to be corrected."""
+        return bool(self.error) or any(field.error for choice in self.choices for field in choice.fields)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantView:
@@ -61,6 +66,12 @@ class VariantView:
     quotas: str
     errors: Mapping[str, str]
     is_baseline: bool
+
+    @property
+    def other_differs(self) -> bool:
+        """Return whether servers, load or quotas are not those of the cluster, or something there is wrong."""
+        wrong = {"min_run_s", "servers", "load", "quotas"} & self.errors.keys()
+        return bool(wrong) or (self.servers, self.load, self.quotas) != ("0", "1", "")
 
 
 def body_from(post: Mapping[str, str]) -> Json:
