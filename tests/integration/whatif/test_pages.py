@@ -82,6 +82,16 @@ def test_drained_servers_are_counted_where_that_is_asked(admin: User, client: Cl
     assert 'value="drained" checked' in sent
 
 
+def test_fields_of_a_variant_have_their_unit_inside(client: Client) -> None:
+    """A label of one line keeps the fields of a row at one height; options are open where something is wrong only."""
+    page = read(client, "/whatif/new")
+
+    label = page.partition('for="v0_min_run_s">')[2]
+    assert label.startswith("Least run</label>")
+    assert label.partition("</div>")[0].endswith('<span class="unit">s</span>')
+    assert '<details class="choices" open' not in page
+
+
 def test_form_offers_no_drained_servers_where_there_are_none(client: Client) -> None:
     """A choice that changes nothing is no choice."""
     server_make("server-1", gpus=6)
