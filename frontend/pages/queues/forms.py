@@ -62,11 +62,6 @@ class QuotaForm(ReasonedForm):
         self.lacking = " ".join(entry.detail for entry in error.errors if lacks_gpus and entry.pointer == "/quota_gpus")
         super().add_errors(SpecInvalid([entry for entry in error.errors if entry.pointer not in said]))
 
-    def said(self) -> list[str]:
-        """Return what is wrong as sentences that name their fields."""
-        labels = {name: f"{self[name].label}: " for name in self.fields}
-        return [f"{labels.get(name, '')}{error}" for name, errors in self.errors.items() for error in errors]
-
 
 class LimitsForm(ReasonedForm):
     """What one user may have in a queue at most. The prefix keeps its fields apart from those of the quota."""

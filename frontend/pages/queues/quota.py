@@ -221,8 +221,8 @@ def quota_sent(request: HttpRequest, queue: Queue) -> Sent:
 
 
 def _refused(form: QuotaForm, shown: SentContext, *, is_preview: bool) -> Sent:
-    """Show the form again; the card of a preview says what is wrong too, as it has no answer to these values."""
-    return Sent(status=422, context={**shown, "refused": form.said() if is_preview else []})
+    """Show the form again; its fields say what is wrong, and the card of a preview that it has no answer."""
+    return Sent(status=422, context={**shown, "refused": is_preview})
 
 
 def _saved(

@@ -29,7 +29,7 @@ class SentContext(TypedDict, total=False):
         refuse_form: The refusal of a request, as sent, with what is wrong.
         taken: Quotas of sibling queues as typed, by queue.
         consequences: What the quota would do.
-        refused: Why there is no preview.
+        refused: Whether there is no preview of these values.
         conflict: Why it was not saved.
     """
 
@@ -44,7 +44,7 @@ class SentContext(TypedDict, total=False):
     refuse_form: RefuseForm
     taken: dict[int, str]
     consequences: Consequences
-    refused: list[str]
+    refused: bool
     conflict: str
 
 

@@ -28,6 +28,45 @@
     }
   };
 
+  // A refusal has no answer: the one before stays, and says that it is not of what stands in the form.
+  const showCard = (next) => {
+    const card = document.getElementById("consequences");
+    const isKept = "refused" in next.dataset && card.querySelector("tbody tr");
+    card.removeAttribute("aria-busy");
+    if (!isKept) return card.replaceWith(document.adoptNode(next));
+    if (card.querySelector("#earlier")) return;
+    const said = document.createElement("p");
+    said.id = "earlier";
+    said.className = "band";
+    said.textContent = "Of the last values that could be saved. Mend what is marked in the form for those in it.";
+    card.querySelector(".card-head").after(said);
+  };
+
+  // What cannot be saved leaves the page as it is, with the preview; only its fields say why.
+  const save = async (event) => {
+    const button = event.submitter;
+    if (button?.value !== "quota") return;
+    event.preventDefault();
+    asked?.abort();
+    document.getElementById("consequences").removeAttribute("aria-busy");
+    const body = new FormData(form);
+    body.set("do", "quota");
+    button.disabled = true;
+    try {
+      const response = await fetch(form.action, { method: "POST", body, headers: { Accept: "text/html" } });
+      if (response.redirected) return location.assign(response.url);
+      const theirs = new DOMParser().parseFromString(await response.text(), "text/html").querySelector(".quota-form");
+      if (response.status !== 422 || !theirs) throw new Error("another page");
+      showErrors(theirs);
+      form.querySelector(".wrong input, .error-list")?.focus();
+    } catch {
+      form.querySelector("[name=do]").value = "quota"; // as without scripts: the answer is the page
+      form.submit();
+    } finally {
+      button.disabled = false;
+    }
+  };
+
   const ask = async (doing) => {
     asked?.abort();
     const mine = new AbortController();
@@ -43,8 +82,7 @@
       const next = page.getElementById("consequences");
       const theirs = page.querySelector(".quota-form");
       if (next && theirs) {
-        // A refusal comes with an empty card: the earlier answer is not of what stands in the form.
-        document.getElementById("consequences").replaceWith(document.adoptNode(next));
+        showCard(next);
         showErrors(theirs);
       } else card.removeAttribute("aria-busy");
     } catch (error) {
@@ -52,7 +90,8 @@
     }
   };
 
-  document.querySelector(".error-list, .asked-refuse .wrong input")?.focus();
+  document.querySelector(".error-list, .quota-form .wrong input, .asked-refuse .wrong input")?.focus();
+  form.addEventListener("submit", save);
   slide.hidden = false;
   const tellDifference = () => {
     const difference = document.getElementById("quota-difference");
