@@ -12,7 +12,6 @@ from itertools import takewhile
 
 from frontend.components.devices import device_word
 from frontend.components.formats import clock, duration, joined, number, percent
-from frontend.components.states import server_state
 from frontend.components.times import as_time
 from scheduler.selectors.cluster.rows import GpuRow, ServerRow
 
@@ -120,7 +119,7 @@ def _title(gpu: GpuRow, word: str, row: ServerRow) -> str:
         return f"{word} {gpu['index']} is broken{': ' + gpu['health_reason'] if gpu.get('health_reason') else ''}"
     if not gpu["allocated"]:
         kind = unheld(row["state"])
-        is_what = f"takes no jobs: its server is {server_state(row)}" if kind == "unknown" else f"is {kind}"
+        is_what = f"takes no jobs: its server is {row['phase']}" if kind == "unknown" else f"is {kind}"
         return f"{word} {gpu['index']} {is_what}"
     used = gpu["utilization_frac"]
     measured = silent_words(row) or "use not measured" if used is None else f"{percent(used)} used"
@@ -172,7 +171,7 @@ def _label(row: ServerRow) -> str:
     free = sum(is_free(gpu) for gpu in gpus)
     broken = sum(not gpu["healthy"] for gpu in gpus)
     kind = unheld(row["state"])
-    parts = [server_state(row) if kind == "unknown" else f"{free} {kind}"] + ([f"{broken} broken"] if broken else [])
+    parts = [row["phase"] if kind == "unknown" else f"{free} {kind}"] + ([f"{broken} broken"] if broken else [])
     parts += filter(None, [silent_words(row)])
     return f"{row['name']}: {word.counted(len(gpus))}, {', '.join(parts)}"
 
@@ -202,8 +201,8 @@ def server_cells(rows: Sequence[ServerRow], *, view: str = "", selected: str = "
                 rack=row.get("rack", ""),
                 device_kind=row["device_kind"],
                 gpus=cells,
-                state=server_state(row),
-                note=server_state(row) if row["state"] != "up" else silent_words(row) or _note(row["gpus"]),
+                state=row["phase"],
+                note=row["phase"] if row["state"] != "up" else silent_words(row) or _note(row["gpus"]),
                 silent=silent_words(row),
                 label=_label(row),
                 columns=max(1, min(4, (len(cells) + 1) // 2 if len(cells) > 4 else len(cells))),

@@ -3,7 +3,6 @@
 from dataclasses import asdict, dataclass
 
 from scheduler.core.model.lifecycle import PREPARING, JobState
-from scheduler.selectors.cluster.rows import ServerRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +44,6 @@ SERVER_LOOKS: dict[str, Look] = {
     "drained": Look(tone="drained", icon="log-out", word="Drained"),
     "lost": Look(tone="bad", icon="triangle-alert", word="Lost"),
 }
-
-
-def server_state(row: ServerRow) -> str:
-    """Return the state of a server as it is shown: ``drained`` where it drains and nothing runs on it any more."""
-    return "drained" if row["state"] == "draining" and not row["allocated_gpus"] else row["state"]
 
 
 def looks_for_scripts() -> dict[str, dict[str, str]]:

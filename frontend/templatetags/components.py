@@ -13,7 +13,7 @@ from frontend.components import formats
 from frontend.components.devices import GPUS, DeviceWord
 from frontend.components.from_shell import from_shell
 from frontend.components.gpu_cells import silent_words
-from frontend.components.states import look, server_state
+from frontend.components.states import look
 from frontend.components.times import as_time
 from frontend.components.viewer import now_utc, viewer_zone
 from scheduler.selectors.cluster.rows import ServerRow
@@ -108,7 +108,7 @@ def badge(state: str) -> dict[str, object]:
 @register.inclusion_tag("components/badge.html")
 def server_badge(row: ServerRow) -> dict[str, object]:
     """Show a server's state, with whether a server that drains is done."""
-    return badge(server_state(row))
+    return badge(row["phase"])
 
 
 @register.inclusion_tag("components/progress.html")

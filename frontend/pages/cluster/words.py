@@ -16,7 +16,6 @@ from frontend.components.gpu_cells import (
     is_unknown,
     silent_line,
 )
-from frontend.components.states import server_state
 from frontend.components.times import as_time
 from scheduler.selectors.cluster.rows import GpuRow, HolderRow, ServerDetailRow, ServerRow
 
@@ -107,7 +106,7 @@ def state_line(servers: list[ServerRow], now: datetime, zone: tzinfo) -> str:
     if not servers:
         return "Jobs may be submitted already; they start when a server has joined."
     racks = {server["rack"] for server in servers if server["rack"]}
-    counts = Counter(server_state(server) for server in servers)
+    counts = Counter(server["phase"] for server in servers)
     states = [f"{number(counts[state])} {word}" for state, word in STATE_WORDS if counts[state]]
     parts = [counted(len(servers), "server") + (f" in {counted(len(racks), 'rack')}" if racks else "")]
     silent = silent_line(servers)
