@@ -3,6 +3,7 @@
 The unit is the option's own (``scheduler.options``). Nothing here rounds: a value that is read can be typed again.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -47,6 +48,8 @@ def default_said(kind: str, chosen: str, name: str) -> str:
 
 def _numbers(unit: Unit, values: Iterable[float]) -> str:
     numbers = list(values)
+    if not all(map(math.isfinite, numbers)):
+        return joined([str(value) for value in numbers])  # as a form sent it; its error stands beside it
     if unit == "s":
         return joined([exact_duration(value) for value in numbers])
     if unit == "gpu_s":

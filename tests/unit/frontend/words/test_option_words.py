@@ -25,6 +25,8 @@ from scheduler.selectors.rows import EventRow
         ("backfill", True, "on"),
         ("by", "user", "user"),
         ("promote_after", None, "none"),
+        ("lease_s", float("nan"), "nan"),
+        ("queue_limits_gpu_s", [900.0, float("inf")], "900.0 and inf"),
     ],
 )
 def test_a_value_is_read_with_its_unit(name: str, value: Any, said: str) -> None:
