@@ -1,6 +1,6 @@
 """Sentences of the what-if pages."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -48,12 +48,14 @@ class FidelityView:
         verdict: Its first words: for what the answer can be relied on.
         doubt: Why the answer is not to be trusted; empty where it is.
         rows: Name, what happened, what was replayed, error.
+        note: Which figures are left out, and why; empty where all are there.
     """
 
     title: str
     verdict: str
     doubt: str
     rows: list[tuple[str, str, str, str]]
+    note: str
 
 
 def fidelity_view(rows: Sequence[FidelityRow] | None) -> FidelityView | None:
@@ -81,7 +83,14 @@ def fidelity_view(rows: Sequence[FidelityRow] | None) -> FidelityView | None:
             )
             for row in rows
         ],
+        note=_missing_words({row["key"] for row in rows}),
     )
+
+
+def _missing_words(keys: Set[str]) -> str:
+    names = [FIGURES[key] for key in TIMES if key not in keys]
+    is_are = "is" if len(names) == 1 else "are"
+    return f"{joined(names)} {is_are} not compared: jobs of the window go on, here or in the replay." if names else ""
 
 
 def _wait_words(rows: Sequence[FidelityRow]) -> str:

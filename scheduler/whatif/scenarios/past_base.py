@@ -138,7 +138,7 @@ def past_base(*, since: datetime, until: datetime, at: datetime) -> PastWindow:
             "source": {**source, **_jobs_json(lived)},
         },
         text=text,
-        happened=_figures(lived),
+        happened=_figures(lived, at),
         held=_held(since, until),
         warnings=warnings,
     )
@@ -301,7 +301,7 @@ def _gpus_then(since: datetime, until: datetime) -> float:
     return sum(took) / len(took) if took else 0.0
 
 
-def _figures(lived: Sequence[_PastJob]) -> dict[str, float]:
+def _figures(lived: Sequence[_PastJob], at: datetime) -> dict[str, float]:
     """Return what happened until now."""
     lives = Lives(
         begin_s=np.array([one.begin_s for one in lived]),
@@ -309,7 +309,7 @@ def _figures(lived: Sequence[_PastJob]) -> dict[str, float]:
         run_s=np.array([one.run_s for one in lived]),
         num_gpus=np.array([one.num_gpus for one in lived], dtype=np.int64),
     )
-    return figures_of_lives(lives)
+    return figures_of_lives(lives, at.timestamp())
 
 
 def _held(since: datetime, until: datetime) -> Json:
@@ -330,7 +330,10 @@ def _held(since: datetime, until: datetime) -> Json:
 
 
 def fidelity_rows(happened: dict[str, float], replayed: dict[str, float]) -> list[FidelityRow]:
-    """Return each figure as it happened and as it was replayed, with the difference over what happened."""
+    """Return each figure as it happened and as it was replayed, with the difference over what happened.
+
+    Left out are those that only one of the two has: the other is not over.
+    """
     return [
         {
             "key": key,
@@ -343,4 +346,5 @@ def fidelity_rows(happened: dict[str, float], replayed: dict[str, float]) -> lis
             else None,
         }
         for key, value in happened.items()
+        if key in replayed
     ]

@@ -42,6 +42,17 @@ def test_card_of_a_past_window_tells_the_largest_error_of_times() -> None:
     assert [cells[3].replace("\u00a0", " ") for cells in view.rows] == ["2.5 %", "100.0 %"]
 
 
+def test_figures_that_only_tell_when_one_looked_are_left_out_with_a_word() -> None:
+    """Of a window that goes on the makespan is the window, and so may p99 be."""
+    every = [row(key, 3600.0, 3510.0) for key in ("avg_jct_s", "p99_jct_s", "makespan_s")]
+    whole, goes_on = fidelity_view(every), fidelity_view(every[:1])
+
+    assert whole is not None
+    assert whole.note == ""
+    assert goes_on is not None
+    assert goes_on.note == "p99 JCT and Makespan are not compared: jobs of the window go on, here or in the replay."
+
+
 def test_a_trace_is_named_with_what_is_known_of_it() -> None:
     """Before its jobs are read only that it was uploaded."""
     assert start_words({"kind": "trace"}) == "An uploaded trace"
