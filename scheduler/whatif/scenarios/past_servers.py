@@ -8,7 +8,8 @@ from scheduler.live.rounds.snapshot import server_table_read
 from scheduler.models import Event, Server
 from scheduler.models.server import ServerState
 
-# A replay has one set of servers from its first to its last moment: those that took jobs for this part of the window.
+# A replay has one set of servers from its first to its last moment: those that took jobs for this part of the window,
+# from when the first of them was there.
 _LEAST_FRAC = 0.5
 
 
@@ -18,6 +19,7 @@ def servers_then(*, since: datetime, until: datetime) -> ServerTable:
     Their GPUs are those that work now; which ones were broken then is not kept by server.
     """
     there = Server.with_removed.filter(created_at__lt=until).exclude(removed_at__lte=since)
+    since = max([since, *there.order_by("created_at").values_list("created_at", flat=True)[:1]])
     changes: dict[str, list[tuple[datetime, str, str]]] = defaultdict(list)
     events = Event.objects.filter(kind="server_state", server__in=there, at__gte=since).order_by("at", "pk")
     for server, at, before, after in events.values_list("server_id", "at", "old_state", "new_state"):

@@ -170,7 +170,7 @@ def test_history_of_another_size_is_told(worlds: Worlds, admin: User) -> None:
 
 
 def test_past_window_has_the_servers_of_then(worlds: Worlds, admin: User) -> None:
-    """One is drained since, one was added since, one took jobs for ten minutes, one is removed."""
+    """One is drained since, one was added since, one was lost before half of it, one is removed."""
     queue, hour = queue_make("vision", quota_gpus=4), timedelta(hours=1)
     stayed, drained, removed, brief, new = (server_make(f"gpu-0{n}", gpus=n) for n in range(1, 6))
     Server.objects.exclude(pk=new.pk).update(created_at=AT - hour)
@@ -179,7 +179,7 @@ def test_past_window_has_the_servers_of_then(worlds: Worlds, admin: User) -> Non
         (drained, AT + 2 * hour, "up", "draining"),
         (removed, AT + timedelta(minutes=40), "up", "draining"),
         (brief, AT - hour, "joining", "up"),
-        (brief, AT + timedelta(minutes=10), "up", "lost"),
+        (brief, AT - timedelta(minutes=10), "up", "lost"),
         (brief, AT + 2 * hour, "lost", "up"),
     ):
         Event.objects.create(kind="server_state", at=at, server=server, old_state=before, new_state=after, actor="ada")
@@ -189,7 +189,8 @@ def test_past_window_has_the_servers_of_then(worlds: Worlds, admin: User) -> Non
         queue, state=JobState.COMPLETED, server=stayed, num_gpus=1, at=AT, ended_at=AT + timedelta(seconds=300),
         executed_s=300.0,
     )  # fmt: skip
-    start = {"kind": "past", "since": AT.isoformat(), "until": (AT + hour).isoformat()}
+    since = AT - 3 * hour  # no server was there before the last two hours of it
+    start = {"kind": "past", "since": since.isoformat(), "until": (AT + hour).isoformat()}
 
     scenario = finished(worlds, ask(admin, start=start))
 
