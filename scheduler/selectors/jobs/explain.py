@@ -111,7 +111,8 @@ _ENDED_WORDS = {
 
 def _cause(job: Job, cluster: Cluster, names: Names, at: datetime) -> _ShownReason:
     if job.state == JobState.SUSPENDED:
-        return _ShownReason(reason=WaitReason.HELD, sentence=sentence(WaitReason.HELD, {}), evidence={})
+        evidence: Json = {"by": by} if (by := _suspended_by(job)) else {}
+        return _ShownReason(reason=WaitReason.HELD, sentence=sentence(WaitReason.HELD, evidence), evidence=evidence)
     if job.state == JobState.PARKED:
         return _ShownReason(reason="", sentence=PARKED_TELLS, evidence={})
     if job.state != JobState.QUEUED:
@@ -123,12 +124,18 @@ def _cause(job: Job, cluster: Cluster, names: Names, at: datetime) -> _ShownReas
         )
     stale_since = scheduler_stale_since(cluster, at)
     if stale_since is not None:
-        evidence: Json = {"since": clock_text(stale_since), "silent_s": round(seconds_between(stale_since, at))}
+        evidence = {"since": clock_text(stale_since), "silent_s": round(seconds_between(stale_since, at))}
         reason = WaitReason.SCHEDULER_STALE
         return _ShownReason(reason=reason, sentence=sentence(reason, evidence), evidence=evidence)
     evidence = wait_evidence_now(job, names)
     words = sentence(job.wait_reason, evidence) if job.wait_reason else ""
     return _ShownReason(reason=job.wait_reason, sentence=words, evidence=evidence)
+
+
+def _suspended_by(job: Job) -> str:
+    """Return who suspended the job; empty where that is not known."""
+    asked = job.events.filter(reason="suspend").exclude(request_id="").order_by("-pk")
+    return asked.values_list("actor", flat=True).first() or ""
 
 
 def _environment(job: Job, access: Access) -> EnvironmentRow | None:

@@ -11,7 +11,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.core.model.plan import Evidence, WaitReason
 from scheduler.core.operations.needed_change import needed_change
 from scheduler.core.operations.wait_checks import failing_check
-from scheduler.models import Cluster, Job, Queue, StartEstimate
+from scheduler.models import Cluster, Event, Job, Queue, StartEstimate
 from scheduler.selectors.jobs.estimates import estimate_basis, estimates_of
 from scheduler.selectors.jobs.explain import job_explain
 from scheduler.selectors.jobs.listing import job_detail
@@ -140,6 +140,19 @@ def test_a_suspended_job_needs_to_be_resumed() -> None:
 
     assert (found["reason"], found["needed_change"]) == (WaitReason.HELD, "it is resumed")
     assert (found["checks"], found["estimate"], found["waits_since"]) == ([], None, None)
+
+
+def test_a_job_is_told_who_suspended_it() -> None:
+    """A lead may do it, too; the newest one counts."""
+    job = job_make(state=JobState.SUSPENDED)
+    unknown = told(job)
+    for number, actor in enumerate(("mia", "lea"), 100):
+        Event.objects.create(
+            kind="job_state", reason="suspend", job=job, number=number, at=AT, actor=actor, request_id="r"
+        )
+
+    assert unknown["sentence"].startswith("Its owner suspended it.")
+    assert told(job)["sentence"].startswith("lea suspended it.")
 
 
 def test_a_job_that_waits_for_one_that_cannot_end_says_so() -> None:

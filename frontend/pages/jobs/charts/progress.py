@@ -128,7 +128,7 @@ def _running_tiles(subject: Subject) -> list[Tile]:
             id="checkpoint",
             label="Checkpoint",
             value=duration(max(1.0, age_s)) if checkpoint else "",
-            unit="ago",
+            unit="ago" if checkpoint else "",
             missing="none yet",
             since=checkpoint["at"] if checkpoint else None,
         ),
