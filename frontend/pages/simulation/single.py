@@ -62,7 +62,8 @@ def _use(over_time: Course, num_gpus: int, prefix: str) -> Chart:
 
 def _waiting(over_time: Course, prefix: str) -> Chart:
     most = float(over_time.waiting.max())
-    at_s = float(over_time.at_s[int(over_time.waiting.argmax())]) - float(over_time.at_s[0])
+    # By intervals, as the axis: moments since 1970 are kept with too few digits to be subtracted.
+    at_s = int(over_time.waiting.argmax()) * over_time.step_s
     wait = "waits" if round(most) == 1 else "wait"
     title = (
         f"At most {counted(round(most), 'job')} {wait} at once, after {duration(at_s)}"

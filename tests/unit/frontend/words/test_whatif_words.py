@@ -1,5 +1,7 @@
 """Sentences of the what-if pages."""
 
+import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,14 +12,15 @@ from frontend.components.devices import GPUS
 from frontend.pages.simulation.comparison import TOO_FEW, rho_chart, strokes, wait_chart
 from frontend.pages.simulation.figures_table import figure_rows
 from frontend.pages.simulation.queue_waits import queue_waits_chart
+from frontend.pages.simulation.single import arm_charts
 from frontend.pages.whatif.results import shown
 from frontend.pages.whatif.title import interval_words, title_of
 from frontend.pages.whatif.words import fidelity_view, start_words
 from scheduler.selectors.rows import FidelityRow, MetricCell, MetricRow
 from scheduler.selectors.whatif import PairedChange
 from scheduler.simulator.replay.summary import summarize
-from scheduler.simulator.report.curves import curve, waits_by_gang, waits_by_queue
-from scheduler.simulator.report.figures import Figures
+from scheduler.simulator.report.curves import Course, curve, waits_by_gang, waits_by_queue
+from scheduler.simulator.report.figures import Figures, figures_from_json, figures_to_json
 from scheduler.simulator.report.summary_text import METRICS
 from tests.support.simulator.outcomes import outcome_of, records_of
 
@@ -51,6 +54,21 @@ def test_figures_that_only_tell_when_one_looked_are_left_out_with_a_word() -> No
     assert whole.note == ""
     assert goes_on is not None
     assert goes_on.note == "p99 JCT and Makespan are not compared: jobs of the window go on, here or in the replay."
+
+
+def test_when_most_jobs_wait_is_told_as_on_the_axis() -> None:
+    """Of a replay that begins at a moment of today: what is kept of such a moment is no second."""
+    at_s = np.arange(1_764_437_000.0, 1_764_438_200.0, 10.0, dtype=np.float64)
+    zeros, waiting = np.zeros(120), np.zeros(120)
+    waiting[100] = 5.0
+    over_time = Course(
+        at_s=at_s, step_s=10.0, allocated=zeros, useful=zeros, running=zeros, waiting=waiting, largest_free=zeros,
+        queues=np.zeros((120, len(figures_of_jobs(5).queue_names))),
+    )  # fmt: skip
+    figures = replace(figures_of_jobs(5), course=over_time)
+    charts = arm_charts(figures_from_json(json.loads(json.dumps(figures_to_json(figures)))), prefix="a")
+
+    assert "At most 5 jobs wait at once, after 17 min" in [chart.title.replace("\u00a0", " ") for chart in charts]
 
 
 def test_a_trace_is_named_with_what_is_known_of_it() -> None:
