@@ -16,7 +16,7 @@ View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
 
 class ForLeads(NotFound):
-    """A page for leads and admins alone: everybody else reads this message instead of that nothing is here."""
+    """A page for leads and admins alone: to others it answers with this message, not with "not found"."""
 
 
 def failed(request: HttpRequest) -> HttpResponse:
