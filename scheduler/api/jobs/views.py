@@ -36,6 +36,7 @@ from scheduler.selectors.files.archive import MOST_PATHS
 from scheduler.selectors.files.names import MOST_PATH
 from scheduler.selectors.jobs.listing import JobFilters, job_detail, job_list, job_row
 from scheduler.selectors.jobs.reason_rows import CheckRow, DryRun, JobPreview
+from scheduler.selectors.queues.isolation import QueueIsolation, queue_isolation
 from scheduler.selectors.visibility import require_job
 from scheduler.services.code.git import git_fetch
 from scheduler.services.jobs.cancel_suspend_resume import job_cancel, job_resume, job_suspend
@@ -71,7 +72,7 @@ FILTERS = (
 )
 
 
-def _checks(spec: JobSpec, preview: JobPreview) -> list[CheckRow]:
+def _checks(spec: JobSpec, preview: JobPreview, isolation: QueueIsolation) -> list[CheckRow]:
     """Return what was checked, in the order in which a job meets it."""
     array: list[CheckRow] = []
     if spec.array is not None:
@@ -84,6 +85,7 @@ def _checks(spec: JobSpec, preview: JobPreview) -> list[CheckRow]:
         {"name": "launch", "ok": True, "text": f"Its command starts {launch_words(spec.starts_per, spec.resources)}."},
         *array,
         {"name": "queue", "ok": True, "text": f"You may submit to {spec.queue}."},
+        {"name": "isolation", "ok": isolation.is_met, "text": f"Jobs of {spec.queue} start {isolation.where}."},
         {"name": "cluster", "ok": bool(preview["feasible"]) and not is_paused, "text": preview["sentence"]},
     ]
 
@@ -143,7 +145,7 @@ class Jobs(ApiView):
             spec = checked.spec
             answer: DryRun = {
                 "spec": spec.to_json(),
-                "checks": _checks(spec, preview),
+                "checks": _checks(spec, preview, queue_isolation(checked.queue)),
                 "warnings": command_warnings(spec.command),
                 "preview": preview,
             }

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 
 from django.db.models import OuterRef, Subquery
 
-from agents.protocol.isolation import LEVELS, isolation_level
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Job, Lease, Queue, Server
+from scheduler.models import Job, Lease, Server
 from scheduler.models.server import ServerState
+from scheduler.selectors.queues.isolation import level_given, queue_demands
 
 
 def barred_read() -> tuple[tuple[int, int], ...]:
     """Return pairs of queue and number of a server that is up."""
-    demands = _demands()
+    demands = queue_demands()
     most = max(demands.values(), default=0)
     barred: list[tuple[int, int]] = []
     servers = list(
@@ -25,7 +25,7 @@ def barred_read() -> tuple[tuple[int, int], ...]:
         .order_by("number")
         .only("number", "isolation", "may_mix_queues", "agent_version")
     )
-    levels = {server.pk: _level(server) for server in servers}
+    levels = {server.pk: level_given(server) for server in servers}
     only = _only_queues([server.pk for server in servers if levels[server.pk] == 0 and not server.may_mix_queues])
     for server in servers:
         level, alone = levels[server.pk], only.get(server.pk)
@@ -37,24 +37,6 @@ def barred_read() -> tuple[tuple[int, int], ...]:
             if level < demand or alone not in (None, queue)
         ]
     return tuple(barred)
-
-
-def _demands() -> dict[int, int]:
-    """Return what each queue demands, as a place in ``LEVELS``: the most of its own and those above it."""
-    rows = Queue.objects.values_list("pk", "parent", "isolation")
-    own = {pk: (parent, LEVELS.index(asked)) for pk, parent, asked in rows}
-    found: dict[int, int] = {}
-    for queue in own:
-        above, found[queue] = own[queue]
-        while above is not None:
-            above, asked = own[above]
-            found[queue] = max(found[queue], asked)
-    return found
-
-
-def _level(server: Server) -> int:
-    """Return how well a server keeps jobs apart, as a place in ``LEVELS``: nothing runs on a simulated one."""
-    return len(LEVELS) if server.is_simulated else isolation_level(server.isolation)
 
 
 def _only_queues(server_ids: Sequence[str]) -> dict[str, int | None]:

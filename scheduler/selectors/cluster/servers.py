@@ -4,7 +4,6 @@ Every signed-in user sees the servers. The job on a GPU is named only to users w
 """
 
 from collections import defaultdict
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -71,15 +70,6 @@ def servers_in_short(user: Actor) -> list[Server]:
     return list(
         Server.objects.only("name", "device_kind", "agent_version", "claimed_size", "last_report_at").order_by("number")
     )
-
-
-def isolations(user: Actor, names: Collection[str]) -> list[str]:
-    """Return how jobs are kept apart on these servers, on all that are up for none; nothing of simulated ones."""
-    if not (user.is_authenticated and user.is_active):
-        return []
-    servers = Server.objects.filter(name__in=names) if names else Server.objects.filter(state=ServerState.UP)
-    rows = servers.only("isolation", "agent_version").order_by("number")
-    return [server.isolation for server in rows if not server.is_simulated]
 
 
 def gpu_map(user: Actor, at: datetime | None = None) -> list[ServerRow]:

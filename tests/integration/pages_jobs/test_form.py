@@ -2,6 +2,7 @@
 
 import json
 import re
+from html import unescape
 from itertools import takewhile
 from typing import Any
 
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 
 from frontend.pages.jobs.submit.workloads import TEMPLATES
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Job, Queue
+from scheduler.models import Cluster, Job, Queue, Server
+from scheduler.services.cluster.settings import cluster_row
 from tests.integration.pages_jobs.conftest import Browser, Page, World, job_in
-from tests.support.rows.factories import queue_make
+from tests.support.rows.factories import job_make, queue_make, server_make
 from tests.support.suite.examples import tried
 
 FIELDS: dict[str, Any] = {
@@ -262,6 +264,49 @@ def test_check_stores_nothing_and_shows_what_would_be_stored(world: World) -> No
     assert "curl http://testserver/api/v1/jobs" in page.text
     assert value_of(page, "name") == "resnet"
     assert not Job.objects.exists()
+
+
+def rows_of(page: Page) -> dict[str, str]:
+    """Return the names and values of the preview card."""
+    card = page.html.partition('id="preview"')[2].partition("</dl>")[0]
+    return dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", unescape(card)))
+
+
+def test_card_tells_what_the_servers_give_on_which_the_job_may_start(world: World) -> None:
+    """A job that waits is told of those that meet the demand of its queue alone, one that starts of its own server."""
+    browser = world.browser("member")
+    Server.objects.filter(pk=world.server.pk).update(isolation="none")
+    cluster_row()
+    Cluster.objects.update(policy="fifo")  # no job makes room for another
+    apart = server_make("server-02", gpus=2, isolation="user+landlock")
+    job_make(world.speech, state=JobState.RUNNING, num_gpus=2, server=apart)
+    starts = rows_of(browser.send("/jobs/new", {**FIELDS, "action": "check"}))
+    Queue.objects.filter(name="vision").update(isolation="full")
+    page = browser.send("/jobs/new", {**FIELDS, "action": "check"})
+
+    assert starts["Where"].startswith("server-01")
+    assert starts["Its queue's jobs start"] == "on every server that takes jobs"
+    assert (starts["Own user"], starts["Reads"]) == ("no", "all that the user of the server's agent may")
+    assert "It would wait" in page.text
+    waits = rows_of(page)
+    assert waits["Its queue's jobs start"] == (
+        "only where they have a user of their own and open their own files alone: on 1 of 2 servers that are up"
+    )
+    assert waits["Reads"] == "the system, Python, its own files, and folders that an admin opened"
+    assert waits["Writes"] == "its own folders, shared memory, and folders that an admin opened"
+    assert waits["Own user"] == "yes, one for its queue"
+
+
+def test_card_of_a_demand_that_no_server_meets_promises_nothing(world: World) -> None:
+    """Where jobs would start is told, and that no such server is up; not what other servers would give."""
+    Server.objects.update(isolation="user")
+    Queue.objects.filter(name="vision").update(isolation="full")
+    page = world.browser("member").send("/jobs/new", {**FIELDS, "action": "check"})
+    rows = rows_of(page)
+
+    assert "It would never start" in page.text
+    assert rows["Its queue's jobs start"].endswith("open their own files alone: on no server that is up")
+    assert not {"Reads", "Writes", "Own user"} & set(rows)
 
 
 def test_card_beside_the_form_is_told_while_it_is_filled(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

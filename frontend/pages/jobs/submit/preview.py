@@ -16,8 +16,9 @@ from frontend.pages.jobs.submit.spec_yaml import spec_as_yaml
 from frontend.pages.jobs.waiting.estimate import time_rows
 from scheduler.core.spec.launch import launch_words
 from scheduler.core.spec.spec import JobSpec
-from scheduler.selectors.cluster.servers import device_kinds, isolations
+from scheduler.selectors.cluster.servers import device_kinds
 from scheduler.selectors.jobs.reason_rows import JobPreview, PreemptedJob
+from scheduler.selectors.queues.isolation import queue_isolation
 from scheduler.selectors.rows import Json
 from scheduler.services.jobs.check import spec_check
 from scheduler.services.retention.policy import SENT_FOLDERS
@@ -50,7 +51,8 @@ class Preview:
 def preview_of(request: HttpRequest, spec: JobSpec) -> Preview:
     """Return what the next round would do with a job, and what would be stored."""
     now = now_utc()
-    found = job_preview(checked=spec_check(actor=request.user, spec=spec), too_large=[], at=now)
+    checked = spec_check(actor=request.user, spec=spec)
+    found = job_preview(checked=checked, too_large=[], at=now)
     word = device_word(device_kinds(request.user))
     title, tone, icon = _finding(request, found)
     names = [seat["server"] for seat in found["placement"] or ()]
@@ -66,7 +68,7 @@ def preview_of(request: HttpRequest, spec: JobSpec) -> Preview:
             *_when_rows(request, found),
             ("When it has to stop", f"SIG{spec.checkpoint.signal}, then {duration(spec.checkpoint.grace_s)} to save"),
             ("Keeps its work", "not known before it runs"),
-            *reach_rows(isolations(request.user, names)),
+            *reach_rows(queue_isolation(checked.queue), names),
         ],
         leavers=[_leaver(row, word) for row in found["preempts"]],
         kept=_kept(spec),

@@ -1,19 +1,29 @@
-"""What a job could read and write on the servers that it would start on, and whether it has a user of its own there."""
+"""What keeps a job apart from others where it could start: what its queue demands of servers, and what these give."""
 
 from collections.abc import Collection
+
+from scheduler.selectors.queues.isolation import QueueIsolation
 
 CONFINED = frozenset({"landlock", "landlock-files"})
 
 
-def reach_rows(isolations: Collection[str]) -> list[tuple[str, str]]:
-    """Return rows for the preview; of several servers the least that holds on all. Nothing where none is known.
+def reach_rows(queue: QueueIsolation, names: Collection[str]) -> list[tuple[str, str]]:
+    """Return rows for the preview; of several servers the least that holds on all.
+
+    Nothing is told of simulated servers, nor of a queue that demands nothing where there are no others.
 
     Args:
-        isolations: ``Server.isolation`` of each server, such as ``user+landlock``.
+        queue: What the queue of the job demands, and the servers that meet it.
+        names: Servers on which the job would start; empty where it would wait, so that it may start on any of them.
     """
-    if not isolations:
+    parts = [set(isolation.split("+")) for isolation in queue.of_servers(names)]
+    if not parts and not queue.demands_any:
         return []
-    parts = [set(isolation.split("+")) for isolation in isolations]
+    demand = ("Its queue's jobs start", queue.where)
+    return [demand, *_given_rows(parts)] if parts else [demand]
+
+
+def _given_rows(parts: list[set[str]]) -> list[tuple[str, str]]:
     has_user = all("user" in each for each in parts)
     if all(CONFINED & each for each in parts):
         reads = "the system, Python, its own files, and folders that an admin opened"

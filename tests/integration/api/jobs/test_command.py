@@ -46,7 +46,7 @@ def test_dry_run_stores_nothing(shop: World, capsys: pytest.CaptureFixture[str])
     before = Job.objects.count()
 
     assert main(["submit", "job.yaml", "--dry-run"]) == 0
-    assert "ok  " in capsys.readouterr().out
+    assert "ok  Jobs of vision start on every server that takes jobs." in capsys.readouterr().out
     Cluster.objects.update(paused=True)
     assert main(["submit", "job.yaml", "--dry-run"]) == 0
     assert "NO  An admin paused the scheduler." in capsys.readouterr().out

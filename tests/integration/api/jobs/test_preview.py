@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.core.model.lifecycle import JobState
 from scheduler.live.rounds.run_round import round_run
-from scheduler.models import Attempt, Cluster, Event, Job, Lease, Queue
+from scheduler.models import Attempt, Cluster, Event, Job, Lease, Queue, Server
 from scheduler.models.server import ServerState
 from scheduler.ports import Ports
 from scheduler.services.cluster.settings import cluster_row
@@ -54,6 +54,30 @@ def test_job_that_fits_starts_where_the_next_round_puts_it(world: World) -> None
     assert [(seat["server"], seat["num_gpus"]) for seat in foretold["placement"]] == given == [("server-01", 2)]
     assert foretold["estimate"]["known"]
     assert foretold["sentence"] == "It starts with the next round on 2 GPUs of server-01."
+
+
+def test_demand_of_the_queue_is_a_check(world: World) -> None:
+    """That of the queues above it holds, too; it is passed while a server that is up meets it."""
+
+    def check() -> dict[str, Any]:
+        answer = world.client("member").post("/api/v1/jobs?dry_run=true", json.dumps(spec()), "application/json")
+        [found] = [check for check in answer.json()["checks"] if check["name"] == "isolation"]
+        return {"ok": found["ok"], "text": found["text"]}
+
+    before = check()
+    Queue.objects.filter(name="org").update(isolation="files")
+    unmet = check()
+    Server.objects.filter(pk=world.server.pk).update(isolation="none+landlock")
+    server_make("server-03")
+    met = check()
+    Server.objects.update(state=ServerState.LOST)
+    unknown = check()
+
+    only = "Jobs of vision start only where jobs of other queues cannot open their files"
+    assert before == {"ok": True, "text": "Jobs of vision start on every server that takes jobs."}
+    assert unmet == {"ok": False, "text": f"{only}: on no server that is up."}
+    assert met == {"ok": True, "text": f"{only}: on 1 of 2 servers that are up."}
+    assert unknown == {"ok": True, "text": f"{only}."}
 
 
 def test_nothing_is_stored(world: World) -> None:
