@@ -2,7 +2,7 @@
 
 Jobs run on simulated servers by a clock that is 72 times as fast; the control plane is the real one. What each of its
 processes holds is looked at all along: memory, file handles, threads; and the size of the database. The first third of
-the time counts as starting up. The result goes to ``benchmarks/results/soak.json``.
+the time counts as starting up. The result goes to ``benchmarks/results/soak.json``, or ``soak-postgres.json``.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from benchmarks.support.simulated import simulated
 from tests.chaos.database import Database, OwnPostgres, Sqlite
 from tests.chaos.faults import processes
 from tests.chaos.flat import line
+from tests.chaos.results import results_at
 from tests.chaos.workload import NO_ANSWER
 from tests.support.e2e.stack import Client, Stack
 
@@ -149,11 +150,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--postgres", action="store_true", help="on a PostgreSQL of its own")
-    parser.add_argument("--to", type=Path, default=RESULTS / "soak.json")
+    parser.add_argument("--to", type=Path, help="soak.json or soak-postgres.json, if it is not said")
     told = parser.parse_args()
     where = machine()
     found = run(minutes=told.minutes, on_postgres=told.postgres)
-    told.to.write_text(json.dumps({"machine": where, "result": found}, indent=1) + "\n")
+    to = told.to or RESULTS / results_at("soak", on_postgres=told.postgres)
+    to.write_text(json.dumps({"machine": where, "result": found}, indent=1) + "\n")
     print(json.dumps(found, indent=1))
     return bool(found["grows"])
 
