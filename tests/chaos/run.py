@@ -22,6 +22,7 @@ from clusterweb.config.broker import socket_path
 from tests.chaos.database import NO_DATABASE, Database, OwnPostgres, Sqlite
 from tests.chaos.faults import Disk, Faults, processes
 from tests.chaos.hosts import COUNT, Host, can_be_made
+from tests.chaos.judge import Invariants
 from tests.chaos.links import Link, unix_door
 from tests.chaos.steps import Trained, judge, read
 from tests.chaos.workload import ENDED, NO_ANSWER, Users
@@ -39,6 +40,7 @@ FAILURES = """
     WHERE j.state = 'failed' AND a.ended_at IS NOT NULL GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC"""
 NORMAL_WITHIN_S = 180.0
 DRAIN_WITHIN_S = 600.0
+LEFT_AT_MOST_S = 30.0  # a process that was told to end, when its job has
 REST_MOST_S = 8.0
 AT_ONCE_FRAC = 0.25
 
@@ -79,6 +81,7 @@ class ChaosRun:
             disk = Disk(folder / "var")
             at_end.callback(disk.close)
             self._database = self._make_database(disk, at_end)
+            self._invariants = Invariants(self._database.says)
             on_it = {"DATABASE_URL": self._database.url} if self._database.url else {}
             stack = Stack(disk.path, **on_it)
             at_end.callback(stack.destroy)
@@ -98,7 +101,7 @@ class ChaosRun:
                 )
                 self._strike(stack, faults, users)
                 drained_s = self._drain(users)
-                return self._judge(users, drained_s=drained_s)
+                return self._judge(stack, users, drained_s=drained_s)
             except BaseException:
                 self._say(stack.tail())
                 raise
@@ -175,6 +178,8 @@ class ChaosRun:
         normal_s = round(time.monotonic() - healed_s, 2)
         for one in self.struck[-len(kinds) :]:
             one.normal_s = normal_s
+        with contextlib.suppress(*NO_DATABASE):  # then it was no look
+            self._invariants.look()
         self._say(f"{time.monotonic() - self._began_s:6.0f} s  {' + '.join(kinds)}: normal after {normal_s:.1f} s")
 
     def _drain(self, users: Users) -> float:
@@ -191,7 +196,11 @@ class ChaosRun:
             time.sleep(1.0)
         return time.monotonic() - begun_s
 
-    def _judge(self, users: Users, *, drained_s: float) -> Json:
+    def _judge(self, stack: Stack, users: Users, *, drained_s: float) -> Json:
+        ended_s = time.monotonic()
+        while (left := processes(stack, "trainer")) and time.monotonic() - ended_s < LEFT_AT_MOST_S:
+            time.sleep(0.5)
+        self._invariants.finish()
         rows = self._database.says("SELECT id, state FROM scheduler_job WHERE name LIKE 'chaos-%'")
         known = {str(pk): str(state) for pk, state in rows}
         found: dict[int, Trained] = {
@@ -199,7 +208,8 @@ class ChaosRun:
             for one in users.asked
             if one.record.exists()
         }
-        completed = [one.number for one in users.asked if one.state == "completed"]
+        completed = {one.number: one.total for one in users.asked if one.state == "completed"}
+        missing = {number: found[number].missing if number in found else total for number, total in completed.items()}
         return {
             "seed": self.seed,
             "minutes": self.minutes,
@@ -224,8 +234,10 @@ class ChaosRun:
                 "trained": sum(one.steps for one in found.values()),
                 "again": sum(one.again for one in found.values()),
                 "again_before_a_sure_checkpoint": sum(one.beyond for one in found.values()),
-                "missing_of_completed": sum(found[number].missing for number in completed if number in found),
+                "missing_of_completed": sum(missing.values()),
             },
+            "left_over": [f"pid {one.pid}" for one in left],
+            "invariants": {"looks": self._invariants.looks, "broken": self._invariants.broken},
             "jobs_beyond": {number: one.beyond for number, one in found.items() if one.beyond},
             "log": [dataclasses.asdict(one) for one in self.struck],
             "load_1min": round(os.getloadavg()[0], 1),
@@ -244,13 +256,3 @@ def _by_kind(struck: list[Struck]) -> dict[str, Json]:
         }
         for kind, seconds in sorted(normal.items())
     }
-
-
-def violations(found: Json) -> list[str]:
-    """Return what must not have happened."""
-    broken = [name for name in ("lost", "doubled", "not_ended", "twice_at_once") if found[name]]
-    if found["steps"]["missing_of_completed"]:
-        broken.append("missing_of_completed")
-    if not found["jobs"]["states"].get("completed"):
-        broken.append("nothing_completed")  # then the others prove nothing
-    return broken
