@@ -1,7 +1,9 @@
 """The containers of docker-compose.yml: what each may do, what it is told, how one sees that it is well."""
 
 import re
+from collections.abc import Mapping
 from importlib.util import find_spec
+from ipaddress import ip_address, ip_network
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,18 +17,18 @@ Json = dict[str, Any]  # YAML
 TEXT = (BASE_DIR / "docker-compose.yml").read_text()
 
 
-def resolved() -> Json:
+def resolved(environ: Mapping[str, str]) -> Json:
     """Return the file as compose reads it; a variable without a default is ``set``."""
 
     def value(found: re.Match[str]) -> str:
-        return "set" if found["default"] is None else found["default"]
+        return environ.get(found["name"], found["default"] if found["default"] is not None else "set")
 
-    text = re.sub(r"(?<!\$)\$\{[A-Z_]+(?::-(?P<default>[^}]*)|:\?[^}]*)?\}", value, TEXT)
+    text = re.sub(r"(?<!\$)\$\{(?P<name>[A-Z_]+)(?::-(?P<default>[^}]*)|:\?[^}]*)?\}", value, TEXT)
     read: Json = yaml.safe_load(text)
     return read
 
 
-SERVICES: dict[str, Json] = resolved()["services"]
+SERVICES: dict[str, Json] = resolved({})["services"]
 ONCE = {"migrate", "manage"}
 # The threads of each worker are started in these files.
 THREADS = {
@@ -103,6 +105,19 @@ def test_agent_is_told_nothing_of_others() -> None:
     assert agent["networks"] == ["broker"]
     assert sorted(volume.partition(":")[0] for volume in agent["volumes"]) == ["agent", "shared"]
     assert not [volumes for volumes in elsewhere if "'agent:" in volumes]
+
+
+@pytest.mark.parametrize("environ", [{}, {"SUBNET": "10.9.0.0/16", "GATEWAY": "10.9.0.1"}])
+def test_no_address_that_a_job_can_have_is_believed(environ: dict[str, str]) -> None:
+    """Jobs are in the agent's container: of its networks web believes the gateway alone, which is fixed."""
+    file = resolved(environ)
+    believed = file["services"]["web"]["environment"]["FORWARDED_ALLOW_IPS"].split(",")
+    of_agent = [
+        config for name in file["services"]["agent"]["networks"] for config in file["networks"][name]["ipam"]["config"]
+    ]
+
+    assert all(ip_address(config["gateway"]) in ip_network(config["subnet"]) for config in of_agent)
+    assert believed == [config["gateway"] for config in of_agent]
 
 
 def test_every_variable_is_explained() -> None:
