@@ -80,7 +80,7 @@ class Delivery(models.Model):
         indexes = [
             models.Index(fields=["next_at"], condition=Q(next_at__isnull=False), name="delivery_due"),  # the sender
             models.Index(fields=["webhook", "-id"], name="delivery_by_webhook"),  # the log
-            models.Index(fields=["created_at"], name="delivery_by_age"),  # old ones are forgotten
+            models.Index(fields=["created_at"], name="delivery_by_age"),  # old ones are removed
         ]
 
     def __str__(self) -> str:

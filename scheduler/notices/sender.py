@@ -36,8 +36,6 @@ SAID = {
     "job.cancelled": "is cancelled",
     "job.preempted": "is preempted",
 }
-KEPT = timedelta(days=30)
-ROWS_A_DELETE = 500
 # A try that never ended, because its process was killed, is repeated after so long.
 BEGUN_FOR = timedelta(seconds=60)
 
@@ -132,10 +130,3 @@ def _keep(delivery: Delivery, tried: DeliveryTry, *, at: datetime, took_s: float
         took_s=took_s,
     )
     log.info("notice_sent", extra={"delivery": delivery.pk, "state": str(state), "status": tried.status})
-
-
-def forget_old(at: datetime) -> int:
-    """Delete some of the deliveries that are too old to be looked at; return how many."""
-    rows = Delivery.objects.filter(created_at__lt=at - KEPT).exclude(state=DeliveryState.WAITING)
-    old = list(rows.order_by("created_at").values_list("pk", flat=True)[:ROWS_A_DELETE])
-    return Delivery.objects.filter(pk__in=old).delete()[0] if old else 0

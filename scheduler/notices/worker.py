@@ -8,14 +8,13 @@ from django.db import connections
 
 from scheduler.models import Delivery
 from scheduler.notices.outbox import DeliveryOutbox
-from scheduler.notices.sender import deliver, due, forget_old
+from scheduler.notices.sender import deliver, due
 from scheduler.ports import Ports, live_ports
 from scheduler.worker_step import RepeatingThreads, WorkerStep
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.5
-FORGET_EVERY_S = 60.0
 SENDERS = 4
 MOST_AT_ONCE = 20  # messages to one receiver before the next receiver
 
@@ -31,15 +30,11 @@ class Notices:
         self._senders = senders
         self._outbox = DeliveryOutbox()
         self._busy: dict[tuple[int | None, int | None], Future[None]] = {}
-        self._forgot_s = 0.0
 
     def tick(self) -> None:
         """Look for new events and due deliveries once."""
-        at, now_s = self._ports.clock.now(), self._ports.clock.mono_s()
+        at = self._ports.clock.now()
         self._outbox.look(at)
-        if now_s - self._forgot_s >= FORGET_EVERY_S:
-            self._forgot_s = now_s
-            forget_old(at)
         self._busy = {key: future for key, future in self._busy.items() if not future.done()}
         by_receiver: dict[tuple[int | None, int | None], list[Delivery]] = defaultdict(list)
         for delivery in due(at):

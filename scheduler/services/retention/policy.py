@@ -10,14 +10,27 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from scheduler.models import Environment, Event, IdempotencyKey, Job, Round, Scenario, ShadowScore, Trial, UsageHour
+from scheduler.models import (
+    Delivery,
+    Environment,
+    Event,
+    IdempotencyKey,
+    Job,
+    Round,
+    Scenario,
+    ShadowScore,
+    Trial,
+    UsageHour,
+)
 from scheduler.models.job import ENDED
 from scheduler.models.scenario import SCENARIO_OPEN
+from scheduler.models.webhook import DeliveryState
 from scheduler.services.code.collect import code_unneeded
 
 IDEMPOTENCY_KEYS = timedelta(days=1)
 SENT_FOLDERS = timedelta(days=30)
 ENVIRONMENTS = timedelta(days=30)
+DELIVERIES = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +176,16 @@ def policy() -> tuple[Kept, ...]:
             age="used_at",
             note="what they are made of, once no job that names them is left; what servers built goes when their cache "
             "is full",
+        ),
+        Kept(
+            name="deliveries",
+            title="Messages to webhooks and by mail",
+            days=DELIVERIES.days,
+            setting="",
+            rows=Delivery.objects.exclude(state=DeliveryState.WAITING),
+            shown=Delivery.objects.all(),
+            age="created_at",
+            note="those that are still to be sent stay",
         ),
         Kept(
             name="sessions",

@@ -18,6 +18,7 @@ from scheduler.core.model.lifecycle import JobState
 from scheduler.models import (
     Attempt,
     Configuration,
+    Delivery,
     Environment,
     Event,
     Experiment,
@@ -28,6 +29,7 @@ from scheduler.models import (
     LeaseGpu,
     Round,
     Scenario,
+    ScenarioRun,
     ServerEnvironment,
     Trial,
     UsageHour,
@@ -41,6 +43,7 @@ from scheduler.services.retention.remove import old_rows_remove
 from tests.support.rows import factories
 from tests.support.rows.experiments import experiment_make
 from tests.support.rows.factories import AT
+from tests.support.rows.notices import delivery_make, webhook_make
 
 OLD = AT - timedelta(days=configured.KEEP_JOBS_DAYS + 3)
 LATELY = AT - timedelta(days=2)
@@ -192,6 +195,7 @@ def test_each_kind_goes_by_its_own_age(db: None, settings: LazySettings, monkeyp
             id=pk, name=pk, owner=user, created_at=OLD, start={}, of_cluster=True, variants=[], seeds=[], state=state,
             ended_at=ended_at,
         )  # fmt: skip
+        ScenarioRun.objects.create(scenario_id=pk, variant=0, seed=1)
 
     for at in (OLD, OLD, OLD, LATELY):
         event(at, "")
@@ -205,12 +209,26 @@ def test_each_kind_goes_by_its_own_age(db: None, settings: LazySettings, monkeyp
     for key, at in (("a", AT - timedelta(hours=25)), ("b", AT - timedelta(hours=1))):
         IdempotencyKey.objects.create(user=user, route="r", key=key, body_hash="", status=201, body={}, created_at=at)
         Session.objects.create(session_key=key, session_data="", expire_date=at)
+    webhook, done = webhook_make(user), {"state": "delivered", "next_at": None}
+    delivery_make(webhook, created_at=AT - timedelta(days=31), **done)
+    young = delivery_make(webhook, created_at=AT - timedelta(days=29), **done)
+    to_send = delivery_make(webhook, created_at=OLD)
     gone = old_rows_remove(at=AT, go_on=always)
 
-    assert gone == {"audit": 1, "events": 3, "scenarios": 1, "trials": 1, "idempotency_keys": 1, "sessions": 2}
+    assert gone == {
+        "audit": 1,
+        "events": 3,
+        "scenarios": 2,  # with its run
+        "trials": 1,
+        "deliveries": 1,
+        "idempotency_keys": 1,
+        "sessions": 2,
+    }
     assert Event.objects.exclude(request_id="").count() == 4
     assert set(Scenario.objects.values_list("pk", flat=True)) == {"new", "open"}
+    assert set(ScenarioRun.objects.values_list("scenario", flat=True)) == {"new", "open"}
     assert Trial.objects.get().place == 1
+    assert set(Delivery.objects.all()) == {young, to_send}
 
 
 def test_environments_go_when_no_job_is_left_that_names_them(db: None) -> None:
@@ -275,7 +293,15 @@ def test_admin_sees_what_is_kept_and_for_how_long(
     client.force_login(factories.user_make("ada", admin=True))
     page = client.get("/admin/kept").content.decode().replace("\xa0", " ")
 
-    for text in ("Ended jobs", "KEEP_JOBS_DAYS", "60 days", "KEEP_AUDIT_DAYS", "Sessions", "1 job removed so far"):
+    for text in (
+        "Ended jobs",
+        "KEEP_JOBS_DAYS",
+        "60 days",
+        "KEEP_AUDIT_DAYS",
+        "Messages to webhooks",
+        "Sessions",
+        "1 job removed so far",
+    ):
         assert text in page
     client.force_login(factories.user_make("mia"))
     assert client.get("/admin/kept").status_code == 404
