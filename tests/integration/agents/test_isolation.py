@@ -72,7 +72,7 @@ def server(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentServer
 
 def answers(server: AgentServer, text: str, **order: object) -> dict[str, object]:
     """Run a script that prints one line of JSON last; return it."""
-    job = wanted(script(text), queue_id=QUEUE, **order)
+    job = wanted(script(text), **{"queue_id": QUEUE, **order})
     server.send(job)
     report = server.wait_phase(job, "ended")
     assert report.end_cause == "completed", (report, server.log(job))
@@ -287,6 +287,34 @@ def test_admin_can_have_jobs_run_as_root(place: Path) -> None:
 
         assert server.mail.newest[1].isolation.split("+")[0] == "none"
         assert found["uid"] == 0
+    finally:
+        server.end()
+
+
+READS = """
+import json
+def read(path):
+    try:
+        return open(path).read()
+    except OSError as error:
+        return type(error).__name__
+print(json.dumps({"all": read(%r), "one": read(%r)}))
+"""
+
+
+def test_folder_that_an_admin_opened_is_for_the_queues_whose_users_its_modes_let_in(place: Path) -> None:
+    """It is opened to the jobs of all queues; what keeps it for one of them is the user of the queue."""
+    paths = []
+    for name, mode in (("all", 0o755), ("one", 0o700)):
+        (place / name).mkdir(mode=mode)
+        (place / name / "data").write_text(name)
+        paths.append(str(place / name / "data"))
+    os.chown(place / "one", UID, UID)
+    server = made_in(place, confines=True, readable_dirs=(str(place / "all"), str(place / "one")))
+    server.start()
+    try:
+        assert answers(server, READS % tuple(paths)) == {"all": "all", "one": "one"}
+        assert answers(server, READS % tuple(paths), queue_id=QUEUE + 1) == {"all": "all", "one": "PermissionError"}
     finally:
         server.end()
 
