@@ -35,6 +35,7 @@ WAITING = "0" * 26
 STOPS_MOST_S = 40.0
 LOCK_MOST_S = 25.0
 CUT_MOST_S = 40.0
+LOST_LEAST_FRAC, LOST_MORE_FRAC = 0.1, 0.3
 FULL_MOST_S = 15.0
 DISK_MIB = 512
 
@@ -85,9 +86,10 @@ class Faults:
         links: Mapping[str, Link],
         database: Database,
         hosts: Sequence[Host],
+        loses: str | None,
         rng: Random,
     ) -> None:
-        self._stack, self._disk, self._links, self._rng = stack, disk, dict(links), rng
+        self._stack, self._disk, self._rng = stack, disk, rng
         self._database, self._hosts = database, hosts
         self.kinds: dict[str, Callable[[], tuple[str, float, End]]] = {
             **{f"kill {name}": lambda name=name: self._kill(name) for name in PROCESSES},  # type: ignore[misc]
@@ -95,13 +97,18 @@ class Faults:
             "kill everything": self._kill_everything,
             "empty the broker": self._empty,
             "lock the database": self._lock,
-            "cut a link": self._cut,
-            "slow a link": self._slow,
+            "cut a link": lambda: self._cut(links),
+            "slow a link": lambda: self._slow(links),
         }
         if disk.is_small:
             self.kinds["fill the disk"] = self._fill
         if hosts:
+            of_hosts = {host.name: host.link for host in hosts}
             self.kinds["part a host from the network"] = self._part
+            self.kinds["cut the link of a host"] = lambda: self._cut(of_hosts)
+            self.kinds["slow the link of a host"] = lambda: self._slow(of_hosts)
+            if loses is not None:
+                self.kinds["lose packets of a host"] = lambda: self._lose(loses)
         if isinstance(database, OwnPostgres):
             restart, switch = database.restart, database.switch
             self.kinds["restart the database"] = lambda: (restart(self._rng), 0.0, lambda: None)
@@ -158,13 +165,18 @@ class Faults:
         host.part()
         return host.name, 1.0 + CUT_MOST_S * self._rng.random() ** 2, host.join
 
-    def _cut(self) -> tuple[str, float, End]:
-        name, link = self._rng.choice(sorted(self._links.items()))
+    def _lose(self, way: str) -> tuple[str, float, End]:
+        host, frac = self._rng.choice(self._hosts), LOST_LEAST_FRAC + LOST_MORE_FRAC * self._rng.random()
+        host.lose(way, frac=frac)
+        return f"{frac:.0%} of {host.name}", 5.0 + 25.0 * self._rng.random(), lambda: host.lose_none(way)
+
+    def _cut(self, links: Mapping[str, Link]) -> tuple[str, float, End]:
+        name, link = self._rng.choice(sorted(links.items()))
         link.is_cut = True
         return name, 1.0 + CUT_MOST_S * self._rng.random() ** 2, lambda: setattr(link, "is_cut", False)
 
-    def _slow(self) -> tuple[str, float, End]:
-        name, link = self._rng.choice(sorted(self._links.items()))
+    def _slow(self, links: Mapping[str, Link]) -> tuple[str, float, End]:
+        name, link = self._rng.choice(sorted(links.items()))
         link.delay_s = 0.2 + 2.0 * self._rng.random()
         return f"{name} by {link.delay_s:.1f} s", 5.0 + 15.0 * self._rng.random(), lambda: setattr(link, "delay_s", 0.0)
 

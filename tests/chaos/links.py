@@ -52,7 +52,10 @@ class Link:
             if self.is_cut:
                 self._stopping.wait(LOOK_S)
                 continue
-            for key, _ in self._selector.select(LOOK_S if not self._waiting else 0.005):
+            ready = self._selector.select(LOOK_S if not self._waiting else 0.005)
+            if self.is_cut:  # while it waited
+                continue
+            for key, _ in ready:
                 if key.fileobj is self._door:
                     self._open()
                 else:

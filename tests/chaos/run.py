@@ -21,7 +21,7 @@ from typing import Any
 from clusterweb.config.broker import socket_path
 from tests.chaos.database import NO_DATABASE, Database, OwnPostgres, Sqlite
 from tests.chaos.faults import Disk, Faults, processes
-from tests.chaos.hosts import COUNT, Host, can_be_made
+from tests.chaos.hosts import COUNT, Host, can_be_made, way_to_lose
 from tests.chaos.judge import Invariants
 from tests.chaos.links import Link, unix_door
 from tests.chaos.steps import Trained, judge, read
@@ -70,6 +70,7 @@ class ChaosRun:
     def __init__(self, *, seed: int, minutes: float, on_postgres: bool = False, say: Any = print) -> None:
         self.seed, self.minutes, self.on_postgres, self._say = seed, minutes, on_postgres, say
         self.struck: list[Struck] = []
+        self.left_out: list[str] = []
         self._hosts: list[Host] = []
         self._rng = Random(f"{seed}-nemesis")
         self._began_s = time.monotonic()
@@ -97,7 +98,13 @@ class ChaosRun:
                 records.chmod(0o1777)  # jobs of a product that root started have users of their own
                 users = Users(stack.client("member"), records, rng=Random(f"{self.seed}-users"))
                 faults = Faults(
-                    stack, disk=disk, links=links, database=self._database, hosts=self._hosts, rng=self._rng
+                    stack,
+                    disk=disk,
+                    links=links,
+                    database=self._database,
+                    hosts=self._hosts,
+                    loses=self._way_to_lose(disk),
+                    rng=self._rng,
                 )
                 self._strike(stack, faults, users)
                 drained_s = self._drain(users)
@@ -121,6 +128,19 @@ class ChaosRun:
             at_end.callback(host.destroy)
             host.start()
             self._hosts.append(host)
+
+    def _way_to_lose(self, disk: Disk) -> str | None:
+        """Return how hosts lose packets, and say what of all faults cannot be tried on this machine."""
+        way = way_to_lose() if self._hosts else None
+        missing = {
+            "full disk: no file system may be mounted": disk.is_small,
+            "hosts with a network of their own: no namespace may be made": self._hosts,
+            "packet loss: no tc, or no netem and no filters in the kernel": way,
+        }
+        self.left_out = [what for what, is_there in missing.items() if not is_there]
+        for what in self.left_out:
+            self._say(f"left out: {what}")
+        return way
 
     def _links(self, stack: Stack) -> dict[str, Link]:
         """Put each agent behind a link of its own; the agents begin anew."""
@@ -215,6 +235,7 @@ class ChaosRun:
             "minutes": self.minutes,
             "database": "postgresql" if self.on_postgres else "sqlite",
             "hosts": len(self._hosts),
+            "left_out": self.left_out,
             "faults": len(self.struck),
             "by_kind": _by_kind(self.struck),
             "drained_s": round(drained_s, 1),
