@@ -83,12 +83,13 @@ def job_check_dry(*, actor: Actor, data: object) -> tuple[CheckedSpec, list[Fiel
         NotAllowed: As ``job_checked`` does.
     """
     owner = _signed_in(actor)
+    access = access_of(owner)
     spec, errors = JobSpec.read(data)
-    spec = dependencies_numbered(access_of(owner), spec, {})
+    spec = dependencies_numbered(access, spec, {})
     errors += unsaid_errors(data, command=spec.command, per=spec.starts_per) + unsplit_errors(spec.command)
     cluster = cluster_row()
-    found, more = _cluster_errors(owner, spec, cluster, bad=frozenset(error.pointer for error in errors))
-    errors += _errors_of_secrets(owner, spec, found) + dependency_errors(access_of(owner), spec.depends_on)
+    found, more = _cluster_errors(owner, access, spec, cluster, bad=frozenset(error.pointer for error in errors))
+    errors += _errors_of_secrets(owner, spec, found) + dependency_errors(access, spec.depends_on)
     errors += script_errors(found.spec) if found else []
     more += [] if errors else _errors_of_length(spec, most_bytes=cluster.spec_most_bytes)
     if errors or found is None:
@@ -117,7 +118,7 @@ def jobs_checked(*, actor: Actor, data: Sequence[object]) -> list[CheckedSpec]:
             built_from = (spec.python, _files_of_python(spec))
             asked = (spec.queue, spec.profile, spec.resources, spec.code, spec.num_jobs, *built_from)
             if asked not in known:
-                known[asked] = _cluster_errors(owner, spec, cluster, bad=frozenset())
+                known[asked] = _cluster_errors(owner, access, spec, cluster, bad=frozenset())
             found, more = known[asked]
             wrong = more + _errors_of_secrets(owner, spec, found) + dependency_errors(access, spec.depends_on)
             wrong += script_errors(replace(spec, code=found.spec.code)) if found else []
@@ -167,7 +168,8 @@ def spec_check_of(job: Job, spec: JobSpec, *, actor: Actor) -> CheckedSpec:
 
 def _spec_check(owner: User, spec: JobSpec, *, stored: Job | None = None, chooser: User | None = None) -> CheckedSpec:
     cluster = cluster_row()
-    found, errors = _cluster_errors(owner, spec, cluster, bad=frozenset(), stored=stored, chooser=chooser)
+    access = access_of(owner)
+    found, errors = _cluster_errors(owner, access, spec, cluster, bad=frozenset(), stored=stored, chooser=chooser)
     errors += _errors_of_length(spec, most_bytes=cluster.spec_most_bytes)
     if errors or found is None:
         raise SpecInvalid(errors)
@@ -182,6 +184,7 @@ def _signed_in(actor: Actor) -> User:
 
 def _cluster_errors(
     owner: User,
+    access: Access,
     spec: JobSpec,
     cluster: Cluster,
     *,
@@ -197,7 +200,6 @@ def _cluster_errors(
     if "" in bad:
         return None, []
     errors: list[FieldError] = []
-    access = access_of(owner)
     queue = None if "/queue" in bad else _queue(access_of(chooser) if chooser else access, spec.queue, errors)
     profile = None if "/profile" in bad else _profile(spec.profile, errors)
     spec, unfetched = git_resolved(owner, spec)

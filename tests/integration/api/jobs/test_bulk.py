@@ -45,6 +45,17 @@ def _plain(number: int) -> dict[str, Any]:
     return row
 
 
+def test_one_submit_asks_for_roles_once(world: World) -> None:
+    """Of the queries of a submit each costs a tenth of a millisecond or more of the web process."""
+    client = world.client("member")
+    post(client, "jobs", spec())
+    with CaptureQueriesContext(connection) as captured:
+        assert post(client, "jobs", spec()).status_code == 201
+
+    of_roles = [one["sql"] for one in captured if 'FROM "scheduler_membership"' in one["sql"]]
+    assert len(of_roles) == 1
+
+
 def test_one_bad_spec_stores_none(world: World) -> None:
     """Each bad field is named with the place of its job."""
     before = Job.objects.count()
