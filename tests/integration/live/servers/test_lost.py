@@ -185,6 +185,43 @@ def test_job_that_completed_on_a_silent_server_does_not_run_again(world: World) 
     assert (last.actor, last.old_state, last.new_state) == ("agent alpha", "queued", "completed")
 
 
+def test_gang_that_completed_on_silent_servers_does_not_run_again(world: World) -> None:
+    """Each process says so, one server after the other; until the last one did, the job waits."""
+    agents = [world.server("alpha"), world.server("beta")]
+    job = world.submit(resources={"gpus": 4, "max_servers": 2})
+    world.until_state(job, JobState.RUNNING)
+    world.pass_time(SILENCE_S + 5, silent=("alpha", "beta"))
+    assert world.state(job) == JobState.QUEUED
+    world.transport.desired.clear()
+    for agent in agents:
+        for attempt in agent.attempts.values():
+            attempt.phase, attempt.cause, attempt.exit_code = "ended", "completed", 0
+    world.do(lambda: world.engine.take([(agents[0].server_id, agents[0].report())]))
+    assert world.state(job) == JobState.QUEUED
+    world.do(lambda: world.engine.take([(agents[1].server_id, agents[1].report())]))
+
+    (only,) = world.attempts(job)
+    assert (world.state(job), only.end_cause, only.failure) == (JobState.COMPLETED, EndCause.COMPLETED, "")
+    assert set(only.gang.members.values_list("end_cause", flat=True)) == {EndCause.COMPLETED}
+
+
+def test_gang_of_which_one_process_failed_out_of_sight_runs_again(world: World) -> None:
+    """Only all of them together have completed the job."""
+    agents = [world.server("alpha"), world.server("beta")]
+    job = world.submit(resources={"gpus": 4, "max_servers": 2})
+    world.until_state(job, JobState.RUNNING)
+    world.pass_time(SILENCE_S + 5, silent=("alpha", "beta"))
+    world.transport.desired.clear()
+    first, *others = [attempt for agent in agents for attempt in agent.attempts.values()]
+    first.phase, first.cause, first.exit_code = "ended", "exit_code", 1
+    for other in others:
+        other.phase, other.cause, other.exit_code = "ended", "completed", 0
+    world.do(lambda: world.engine.take([(agent.server_id, agent.report()) for agent in agents]))
+
+    assert world.state(job) == JobState.QUEUED
+    assert world.attempts(job)[0].end_cause == EndCause.SERVER_LOST
+
+
 @pytest.mark.parametrize("says", ["completed", "exit_code"])
 def test_late_end_of_an_attempt_that_has_a_successor_is_history(world: World, says: str) -> None:
     """The job was granted elsewhere meanwhile, and goes on there."""
