@@ -70,7 +70,7 @@ class Engine:
             messages = self.ports.transport.receive_reports(server_ids, timeout_s=timeout_s)
             self.frames.touch(self.ports.transport.take_touched())
             if messages:
-                self.take(messages)
+                self.steps.run("reports", partial(self.take, messages), at=self.ports.clock.now())
         finally:
             self.tick(listened_s=listened_s)
 

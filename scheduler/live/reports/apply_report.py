@@ -7,9 +7,10 @@ phases, only rising steps. ``attempts/close.py`` decides what becomes of a job w
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -94,8 +95,8 @@ class AppliedReport:
 def report_apply(taken: Taken, *, at: datetime) -> AppliedReport:
     """Write one report. Raises JobChanged when a job changed meanwhile; the next report repeats it.
 
-    What a job says never makes its server silent: where an attempt's numbers cannot be used, the others are taken, and
-    of this one what the agent itself knows.
+    What a job says, and a defect of ours, never make its server silent: where an attempt's numbers cannot be used, the
+    others are taken, and of this one what the agent itself knows; any other part that fails is left out and counted.
     """
     try:
         return _apply(taken, at=at)
@@ -114,13 +115,37 @@ def _apply(taken: Taken, *, at: datetime, is_one_by_one: bool = False) -> Applie
         applied.is_stale = True
         return applied
     server = Server.objects.get(pk=taken.server_id)
-    inventory_update(server, taken.report, at=at)
+    part = _Part(server, applied, is_apart=is_one_by_one)
+    part.do(lambda: inventory_update(server, taken.report, at=at))
     applied.is_behind = not is_present_epoch or taken.stamp.generation < server.generation
     if not applied.is_behind:
-        server_is_back(server, at=at)
+        part.do(lambda: server_is_back(server, at=at))
     if is_present_epoch:
-        _attempts_apply(server, taken, applied, at=at, is_one_by_one=is_one_by_one)
+        _attempts_apply(server, taken, applied, part, at=at)
     return applied
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Does the parts of a report; ``is_apart``: one that fails changes nothing and stops no other."""
+
+    server: Server
+    applied: AppliedReport
+    is_apart: bool
+
+    def do(self, act: Callable[[], object]) -> None:
+        """Do one part."""
+        if not self.is_apart:
+            act()
+            return
+        try:
+            with transaction.atomic():
+                act()
+        except Exception as error:
+            if is_away(error) or isinstance(error, POSTPONED):
+                raise
+            log.exception("report_part_unusable", extra={"server": self.server.pk})
+            self.applied.refused["inconsistent"] += 1
 
 
 def unusable_tell(attempt_id: str, why: str, *, at: datetime) -> None:
@@ -146,8 +171,8 @@ def _claim(taken: Taken, *, is_present_epoch: bool, at: datetime) -> bool:
     return Server.objects.filter(newer, pk=taken.server_id, generation__gte=stamp.generation).update(**columns) == 1
 
 
-def _attempts_apply(server: Server, taken: Taken, applied: AppliedReport, *, at: datetime, is_one_by_one: bool) -> None:
-    """Apply what a report says of attempts; ``is_one_by_one``: an unusable part of one does not spoil the others."""
+def _attempts_apply(server: Server, taken: Taken, applied: AppliedReport, part: _Part, *, at: datetime) -> None:
+    """Apply what a report says of attempts."""
     leases = {lease.attempt_id: lease for lease in leases_on([server.pk])}
     applied.job_of = {attempt_id: lease.attempt.job_id for attempt_id, lease in leases.items()}
     members = _members(server)
@@ -157,22 +182,22 @@ def _attempts_apply(server: Server, taken: Taken, applied: AppliedReport, *, at:
         row = members.pop(said.attempt_id, None) or leases.pop(said.attempt_id, None)
         if row is None:
             strangers.append(said)
-        elif is_one_by_one:
+        elif part.is_apart:
             _usable_apply(server, said, applied, at=at)
         else:
             said_apply(server, row, said, applied, at=at)
     applied.progress.write()
-    _gangs_parked(server, taken, at=at)
+    part.do(lambda: _gangs_parked(server, taken, at=at))
     applied.refused["foreign_attempt"] += _foreign(server, [said.attempt_id for said in strangers])
-    late_ends_take(server, strangers, at=at)
-    for attempt_id, lease in sorted(leases.items()):
+    part.do(lambda: late_ends_take(server, strangers, at=at))
+    for _, lease in sorted(leases.items()):
         if lease.generation <= taken.stamp.generation:
-            _attempt_is_missing(server, lease.attempt, attempt_id, applied, at=at)
+            part.do(partial(_attempt_is_missing, server, lease.attempt, applied, at=at))
     held = Lease.objects.filter(server=server, closed_at=None).values_list("attempt_id", "generation")
     generations = dict(held) if members else {}
     for member in members.values():
         if generations.get(member.gang_id, taken.stamp.generation) <= taken.stamp.generation:
-            _member_is_missing(server, member, applied, at=at)
+            part.do(partial(_member_is_missing, server, member, applied, at=at))
     applied.refused = +applied.refused
 
 
@@ -296,19 +321,17 @@ def _foreign(server: Server, attempt_ids: list[str]) -> int:
     return len(set(attempt_ids)) - known
 
 
-def _attempt_is_missing(
-    server: Server, attempt: Attempt, attempt_id: str, applied: AppliedReport, *, at: datetime
-) -> None:
+def _attempt_is_missing(server: Server, attempt: Attempt, applied: AppliedReport, *, at: datetime) -> None:
     """Handle an attempt that the report lacks although its agent works on this generation.
 
     If it was asked to stop, it is over: the agent ignores older messages, so it never runs again. Otherwise it gets
     time to appear.
     """
     if attempt.wanted in ("run", "park"):
-        applied.missing.add(attempt_id)
+        applied.missing.add(attempt.pk)
         return
     ending = AttemptEnd(cause=EndCause.CANCELLED, detail=f"The agent of {server.name} does not know the attempt.")
-    applied.tell |= set(attempt_close(attempt_id=attempt_id, ending=ending, at=at, actor=f"agent {server.name}"))
+    applied.tell |= set(attempt_close(attempt_id=attempt.pk, ending=ending, at=at, actor=f"agent {server.name}"))
 
 
 def _attempt_apply(

@@ -120,6 +120,62 @@ def test_attempt_that_no_words_can_be_used_of_is_left_alone(world: World, monkey
     assert Job.objects.get(pk=neighbour.pk).step == agent.attempt_of(neighbour.pk).step
 
 
+@pytest.mark.parametrize("part", ["inventory_update", "late_ends_take", "_gangs_parked"])
+def test_defect_in_another_part_of_a_report_costs_that_part_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """The server is heard, its jobs go on and end, and the list of servers says what was left out."""
+    agent = world.server("alpha")
+    first, second = world.submit(), world.submit()
+    world.until(lambda: all(world.state(job) == JobState.RUNNING for job in (first, second)))
+
+    def breaks(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr(f"scheduler.live.reports.apply_report.{part}", breaks)
+    monkeypatch.setattr("scheduler.live.engine.batch_apply", lambda *_, **__: {})
+    world.pass_time(60)
+    agent.end(first.pk, cause="completed", exit_code=0)
+    world.pass_time(3)
+
+    assert Server.objects.get().state == "up"
+    assert (world.state(first), world.state(second)) == (JobState.COMPLETED, JobState.RUNNING)
+    assert Job.objects.get(pk=second.pk).step == agent.attempt_of(second.pk).step
+    told = Event.objects.filter(kind="report_rejected")
+    assert {event.reason for event in told} == {"inconsistent"}
+    assert len(told) <= 2, "once a minute"
+
+
+def test_server_whose_row_cannot_be_read_silences_no_other(world: World) -> None:
+    """A key that no code of ours writes: the jobs of others go on."""
+    world.server("alpha")
+    world.server("beta")
+    job = world.submit()
+    world.until_state(job, JobState.RUNNING)
+    other = Server.objects.exclude(name=world.agent_of(job).name).get()
+    Server.objects.filter(pk=other.pk).update(key_hex="no key")
+    world.pass_time(60)
+
+    assert world.state(job) == JobState.RUNNING
+    assert Job.objects.get(pk=job.pk).step == world.agent_of(job).attempt_of(job.pk).step
+    assert Server.objects.get(pk=other.pk).state == "lost"
+    assert {event.reason for event in Event.objects.filter(kind="report_rejected")} == {"inconsistent"}
+
+
+def test_reports_that_cannot_be_taken_at_all_are_told_as_a_step(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what does not need them goes on."""
+    world.server("alpha")
+
+    def breaks(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr("scheduler.live.engine.reports_open", breaks)
+    world.pass_time(5)
+
+    assert set(Cluster.objects.get().failing_steps) == {"reports"}
+    assert "reports since" in Client().get("/readyz").json()["parts"]["steps"]["detail"]
+
+
 def test_leases_that_cannot_be_renewed_for_one_server_are_for_the_others(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
