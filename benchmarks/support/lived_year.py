@@ -1,6 +1,6 @@
-"""Rows of a busy cluster, a day at a time: ended jobs with attempts, leases, events, estimates, and rounds."""
+"""Rows of a busy cluster, a day at a time: ended jobs with attempts, leases, events, estimates, samples; rounds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -19,9 +19,11 @@ from scheduler.models import (
     LeaseGpu,
     Queue,
     Round,
+    Sample,
     StartEstimate,
     UsageHour,
 )
+from scheduler.models.event import SampleScope
 from scheduler.ports import ulid_text
 from scheduler.selectors.cluster.fairness import jct_summary
 from scheduler.selectors.cluster.gpu_hours import gpu_hours
@@ -36,7 +38,11 @@ JOBS_A_PERSON = 250  # a day
 EVENTS_A_JOB = 6
 JOBS_A_ROUND = 2
 ENDS = (JobState.COMPLETED, JobState.COMPLETED, JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED)
+ACTIVE = [state for state in JobState if state not in TERMINAL]
 BATCH = 500
+# Rows that stand in no table: says how fast database and reader are at the moment.
+BASELINE = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) SELECT i FROM n"
+SAMPLE_S = 60  # what is left of samples after a day
 DAY_S = 86_400.0
 
 
@@ -48,8 +54,8 @@ class LivedYear:
         gpu_hours: Of all jobs so far.
     """
 
-    def __init__(self, *, jobs_a_day: int, start: datetime) -> None:
-        self.jobs_a_day, self.gpu_hours = jobs_a_day, 0.0
+    def __init__(self, *, jobs_a_day: int, start: datetime, has_samples: bool) -> None:
+        self.jobs_a_day, self.gpu_hours, self._has_samples = jobs_a_day, 0.0, has_samples
         self._start = start
         people = max(1, jobs_a_day // JOBS_A_PERSON // TEAMS)
         self._org = queue_make("org", quota_gpus=64)
@@ -88,7 +94,17 @@ class LivedYear:
             (StartEstimate(job=job, round_number=1, made_at=job.submitted_at, closed_at=job.ended_at) for job in jobs),
             batch_size=BATCH,
         )
+        if self._has_samples:
+            Sample.objects.bulk_create((sample for job in jobs for sample in self._samples(job)), batch_size=BATCH)
         self._rounds(day, begins)
+
+    @staticmethod
+    def _samples(job: Job) -> Iterator[Sample]:
+        assert job.ended_at is not None
+        for minute in range(int((job.ended_at - job.submitted_at).total_seconds()) // SAMPLE_S):
+            values = {"step": minute * 60, "loss": 1.0, "steps_per_s": 1.0, "measured_s": {"loss": 60.0}}
+            at = job.submitted_at + timedelta(seconds=minute * SAMPLE_S)
+            yield Sample(scope=SampleScope.JOB, scope_id=job.pk, at=at, resolution_s=SAMPLE_S, values=values)
 
     def _job(self, number: int, begins: datetime) -> Job:
         team = number % TEAMS
@@ -147,7 +163,7 @@ class LivedYear:
 
     def size(self) -> dict[str, int]:
         """Return rows, those of the sums that stay for ever, and bytes on the disk."""
-        models = (Job, Attempt, Lease, LeaseGpu, Event, StartEstimate, Round)
+        models = (Job, Attempt, Lease, LeaseGpu, Event, StartEstimate, Sample, Round)
         sums = UsageHour.objects.count() + JobDay.objects.count()
         with connection.cursor() as cursor:
             if connection.vendor == "postgresql":
@@ -161,6 +177,13 @@ class LivedYear:
             "rows_of_sums": sums,
             "bytes": num_bytes,
         }
+
+    @staticmethod
+    def baseline() -> None:
+        """Read rows that no table grows by."""
+        with connection.cursor() as cursor:
+            cursor.execute(BASELINE)
+            cursor.fetchall()
 
     def kept_jobs(self) -> int:
         """Return how many jobs are still there."""
@@ -188,7 +211,9 @@ class LivedYear:
             ),
             "events of a job": lambda: list(Event.objects.filter(job=newest)),
             "feed of a queue": lambda: list(Event.objects.filter(queue=team).order_by("-id")[:30]),
-            "jobs by state": lambda: list(Job.objects.order_by().values_list("state").annotate(n=Count("pk"))),
+            "active jobs by state": lambda: list(
+                Job.objects.filter(state__in=ACTIVE).order_by().values_list("state").annotate(n=Count("pk"))
+            ),
             "completion times of a day": lambda: jct_summary(admin, day),
             "GPU-hours of a queue, 30 days": lambda: usage(team, since=month, until=at),
             "GPU-hours of the cluster, 1 day": lambda: gpu_hours(admin, since=day, until=at),
