@@ -1,12 +1,13 @@
 """Whatever a job or a server says, by the tens of thousands: it is read or left out, and everything goes on.
 
 What a job writes reaches the scheduler through three readers: the supervisor's of lines, the agent's of the state file,
-the scheduler's of reports. ``make test`` takes one seed of each, ``make test-all`` the others: 52,000 lines and 20,000
-bodies of reports.
+the scheduler's of reports. What they leave goes to the engine as reports of a server with a hundred jobs. ``make test``
+takes one seed of each, ``make test-all`` the others: 52,000 lines, 20,000 bodies of reports and as many orders.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from random import Random
 from typing import Any
 
@@ -16,12 +17,12 @@ from django.test import Client
 
 from agents.core.attempt_facts import AttemptFacts
 from agents.core.records import SupervisorState, WrittenLine, encode
-from agents.protocol.desired_state import DesiredState
+from agents.protocol.desired_state import AttemptWanted, DesiredState
 from agents.protocol.errors import ProtocolError
 from agents.protocol.server_report import AttemptReport, DeviceReport, ServerReport
 from scheduler import notify
 from scheduler.core.model.lifecycle import JobState
-from scheduler.models import Cluster, Event, Job, Server
+from scheduler.models import Cluster, Event, Job, Queue, Server
 from scheduler.services.jobs.experiments import experiment_submit
 from tests.support.agents.odd_lines import NUMBERS, OTHERS, odd_line, odd_value
 from tests.support.live.world import World
@@ -29,6 +30,8 @@ from tests.support.rows.experiments import experiment_body
 
 ATTEMPT = "01KK4BCTN00000000000000004"
 LINES = BODIES = 2_000  # a seed
+LINE_SEEDS = 27
+JOBS = 100  # whose kept words are one report of their server
 TURNS, TURNS_SHORT = 150, 15
 
 
@@ -37,23 +40,28 @@ def seeds(most: int) -> list[Any]:
     return [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, most))]
 
 
-@pytest.mark.parametrize("seed", seeds(27))
-def test_every_line_of_a_job_becomes_a_report_that_is_read_whole(seed: int) -> None:
-    """What the supervisor keeps of odd lines, the agent and the scheduler read again without leaving anything out."""
-    rng, facts, read = Random(seed), AttemptFacts(ATTEMPT), 0
+def kept(seed: int) -> Iterator[AttemptReport]:
+    """Yield what a supervisor knows of its job after each odd line that it reads."""
+    rng, facts = Random(seed), AttemptFacts(ATTEMPT)
     for number in range(LINES):
         line = WrittenLine.parse(odd_line(rng))
-        if line is None:
-            continue
+        if line is not None:
+            facts.told(line, now_s=float(number))
+            yield facts.report
+
+
+@pytest.mark.parametrize("seed", seeds(LINE_SEEDS))
+def test_every_line_of_a_job_becomes_a_report_that_is_read_whole(seed: int) -> None:
+    """What the supervisor keeps of odd lines, the agent and the scheduler read again without leaving anything out."""
+    read = 0
+    for report in kept(seed):
         read += 1
-        facts.told(line, now_s=float(number))
-        state = SupervisorState(supervisor=None, trainer=None, report=facts.report)
-        kept = SupervisorState.parse(encode(state))
+        state = SupervisorState(supervisor=None, trainer=None, report=report)
 
-        assert kept == state
-        assert AttemptReport.parse_usable(json.loads(encode(facts.report))) == facts.report
+        assert SupervisorState.parse(encode(state)) == state
+        assert AttemptReport.parse_usable(json.loads(encode(report))) == report
 
-    assert read > LINES // 20, "too few lines look like a report"
+    assert read > 0.35 * LINES, "too few lines look like a report"
 
 
 def report_body() -> dict[str, Any]:
@@ -74,6 +82,36 @@ def report_body() -> dict[str, Any]:
         "devices": [device, {**device, "index": 1, "uuid": "cpu-slot-1"}],
         "attempts": [attempt, {**attempt, "attempt_id": ATTEMPT[:-1] + "5", "measured": measured}],
     }
+
+
+def desired_body() -> dict[str, Any]:
+    """Return a good order for a server with one attempt."""
+    wanted = AttemptWanted(
+        attempt_id=ATTEMPT,
+        job_id=ATTEMPT,
+        wanted="run",
+        generation=1,
+        gpu_indexes=(0,),
+        gpu_uuids=("cpu-slot-0",),
+        cpu_ids=(0, 1),
+        memory_bytes=2**30,
+        disk_bytes=2**30,
+        log_bytes=2**20,
+        command=("python", "job.py"),
+        env={"NAME": "value"},
+        files={"job.py": "pass"},
+        grace_s=5.0,
+        max_duration_s=60.0,
+        resume_attempt_id=ATTEMPT,
+        resume_name="step-000007.pt",
+    )
+    return DesiredState(lease_ttl_s=30.0, acknowledged_sequence=1, attempts=(wanted,)).to_json()
+
+
+READERS: tuple[tuple[type[ServerReport | DesiredState], Callable[[], dict[str, Any]]], ...] = (
+    (ServerReport, report_body),
+    (DesiredState, desired_body),
+)
 
 
 def spoil(rng: Random, data: Any) -> None:
@@ -98,13 +136,12 @@ def spoil(rng: Random, data: Any) -> None:
 @pytest.mark.parametrize("seed", seeds(11))
 def test_every_body_of_a_server_is_read_or_refused(seed: int) -> None:
     """Nothing but a refusal comes out of the readers, and what is read can be sent on."""
-    rng, good = Random(seed), json.dumps(report_body())
-    read = 0
-    for _ in range(BODIES):
-        body = json.loads(good)
-        for _ in range(rng.randrange(1, 4)):
-            spoil(rng, body)
-        for reader in (ServerReport, DesiredState):
+    for reader, good_body in READERS:
+        rng, good, read = Random(seed), json.dumps(good_body()), 0
+        for _ in range(BODIES):
+            body = json.loads(good)
+            for _ in range(rng.randrange(1, 4)):
+                spoil(rng, body)
             try:
                 found = reader.parse(body)
             except ProtocolError:
@@ -112,7 +149,7 @@ def test_every_body_of_a_server_is_read_or_refused(seed: int) -> None:
             read += 1
             json.dumps(found.to_json(), allow_nan=False)
 
-    assert read > BODIES // 50, "too few are read"
+        assert read > BODIES // 20, (reader.__name__, read)
 
 
 OF_A_JOB = (
@@ -157,6 +194,38 @@ def pages_fail(client: Client, jobs: list[Job]) -> list[str]:
     return [path for path in paths if client.get(path).status_code >= 500 and path != "/readyz"]
 
 
+def assert_no_defect() -> None:
+    """No step of the engine fails, no report met a defect of ours, and no server was lost."""
+    assert Cluster.objects.get().failing_steps == {}
+    assert not Event.objects.filter(kind="step").exists()
+    assert set(Server.objects.values_list("state", flat=True)) == {"up"}
+    assert not Event.objects.filter(kind="report_unusable", reason="defect").exists()
+    assert not Event.objects.filter(kind="report_rejected", data__has_key="inconsistent").exists()
+
+
+@pytest.mark.parametrize("first", [0, pytest.param(1, marks=pytest.mark.long)], ids=["one seed", "the others"])
+def test_whatever_lines_leave_is_taken_by_the_engine(world: World, first: int) -> None:
+    """Each kept report is what one of a hundred jobs says, in reports of their server; rounds and checks go on."""
+    Queue.objects.update(quota_gpus=JOBS)
+    agent = world.server("alpha", slots=JOBS)
+    early = {"early_stop": True, "total_steps": 100}
+    jobs = [world.submit(progress=early) if number % 2 else world.submit() for number in range(JOBS)]
+    world.until(lambda: Job.objects.filter(state=JobState.RUNNING).count() == JOBS)
+    words = (report for seed in (range(1, LINE_SEEDS) if first else [0]) for report in kept(seed))
+    taken = 0
+    while batch := list(islice(words, JOBS)):
+        for attempt, said in zip(agent.attempts.values(), batch, strict=False):
+            attempt.said = said
+        world.pass_time(1)
+        taken += len(batch)
+
+    assert taken > 0.35 * LINES * (LINE_SEEDS - 1 if first else 1)
+    assert_no_defect()
+    client = Client(raise_request_exception=False)
+    client.force_login(world.admin)
+    assert pages_fail(client, jobs[:3]) == []
+
+
 @pytest.mark.parametrize("seed", seeds(3))
 def test_odd_words_stop_no_turn_lose_no_server_and_break_no_page(world: World, seed: int) -> None:
     """Leases are renewed, the neighbour trains on, every page answers."""
@@ -176,8 +245,5 @@ def test_odd_words_stop_no_turn_lose_no_server_and_break_no_page(world: World, s
         if number % 15 == 14:
             assert pages_fail(client, list(Job.objects.order_by("number"))) == []
 
-    assert Cluster.objects.get().failing_steps == {}
-    assert Server.objects.get().state == "up"
+    assert_no_defect()
     assert Job.objects.get(pk=honest.pk).step == agent.attempt_of(honest.pk).step
-    assert not Event.objects.filter(kind="report_unusable", reason="defect").exists()
-    assert not Event.objects.filter(kind="report_rejected", data__has_key="inconsistent").exists()
