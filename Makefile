@@ -51,14 +51,15 @@ test-all: $(VENV)/dev.stamp
 	@EXAMPLES=full $(BIN)/python -m pytest -m "not browser and (examples or not quick)" -n 3 --durations=40
 	@$(BIN)/python -m pytest -m browser -rs --durations=15 tests/browser
 
-# Real processes of the whole product under kills, stops, cuts, locks, a full disk and hosts parted from the network (the
-# last two need root); POSTGRES=1 for a PostgreSQL of its own, which is restarted as well.
+# Real processes of the whole product under kills, stops, cuts, locks, a full disk and hosts whose network is parted, slow
+# or loses packets (the last two need root); POSTGRES=1 for a PostgreSQL of its own, which is restarted as well.
 MINUTES ?= 10
 SEED ?= 1
 chaos: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) --seed $(SEED) $(if $(POSTGRES),--postgres)
 
-# The jobs of three days in an hour: memory, file handles and threads of every process of the control plane stay flat.
+# The jobs of three days in an hour, kept for minutes: memory, file handles and threads of every process of the control
+# plane stay flat, and so does the database.
 soak: MINUTES = 60
 soak: $(VENV)/dev.stamp
 	@$(BIN)/python -m tests.chaos.soak --minutes $(MINUTES) $(if $(POSTGRES),--postgres)

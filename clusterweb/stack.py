@@ -220,7 +220,8 @@ def main() -> int:
             os.environ["REDIS_URL"] = broker.embedded_url(env)
             broker.server_program()
         os.environ.update(
-            DJANGO_SETTINGS_MODULE="clusterweb.settings",
+            # Another module is for tests: a soak keeps rows for minutes (``tests/chaos/soak_settings.py``).
+            DJANGO_SETTINGS_MODULE=os.environ.get("SETTINGS_MODULE") or "clusterweb.settings",
             PYTHON=sys.executable,
             HOST=env.host,
             PORT=str(env.port),

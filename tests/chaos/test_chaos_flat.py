@@ -2,7 +2,10 @@
 
 from random import Random
 
+import pytest
+
 from tests.chaos.flat import line
+from tests.chaos.soak import pace, removed_rows
 
 TIMES_S = [30.0 * number for number in range(100)]
 
@@ -27,3 +30,23 @@ def test_leak_is_growth() -> None:
 def test_small_rise_without_noise_is_no_growth() -> None:
     """A handle more over an hour is none that matters."""
     assert not line(TIMES_S, [20.0] * 50 + [21.0] * 50).grows(at_least=5.0)
+
+
+@pytest.mark.parametrize(("later", "is_flat"), [(0.0, True), (0.05, True), (0.5, False), (1.0, False)])
+def test_database_is_flat_when_as_much_is_removed_as_is_written(later: float, is_flat: bool) -> None:
+    """It grows while nothing is old enough, by 2 MiB a minute, and then by ``later`` of that pace."""
+    young_s = TIMES_S[-1] / 6
+    mib = [(min(at_s, young_s) + later * max(0.0, at_s - young_s)) / 30 for at_s in TIMES_S]
+    found = pace(TIMES_S, mib, kept_s=young_s)
+
+    assert found["is_flat"] == is_flat
+    assert found["per_hour_first"] == 120.0
+
+
+def test_rows_that_were_removed_are_read_from_the_log() -> None:
+    """Each pass of the clean-up says how many of each kind; other lines are passed over."""
+    log = """13:00:01 scheduler.1 | {"event": "old_rows_removed", "level": "info", "jobs": 40, "rounds": 2}
+13:00:02 web.1 | listening
+13:01:01 scheduler.1 | {"event": "old_rows_removed", "level": "info", "jobs": 2}
+"""
+    assert removed_rows(log) == {"jobs": 42, "rounds": 2}
