@@ -18,7 +18,8 @@ from tests.support.agents.server import AgentServer
 TITLE = "Launches"
 REPEATS = 5
 PAIRS = 100
-CONFINEMENT, CONFINEMENT_MOST_FRAC = "what the confinement of a job adds to a launch without torch, %", 0.03
+CONFINEMENT, CONFINEMENT_MOST_S = "what the confinement of a job adds to a launch without torch, ms", 0.005
+OF_LAUNCH, OF_LAUNCH_MOST = "the same, % of that launch", 0.03
 
 
 def figures() -> Sequence[Figure]:
@@ -28,7 +29,7 @@ def figures() -> Sequence[Figure]:
         _figure("a script without torch", plain, most_s=2.0),
         _figure("a script that imports torch, in a process that has waited with torch imported", warm, most_s=0.5),
         _figure("a script that imports torch, in a new process", cold, most_s=None),
-        _confinement(statistics.median(plain)),
+        *_confinement(statistics.median(plain)),
     )
 
 
@@ -44,15 +45,15 @@ def _launches(script: str, warm_processes: int) -> list[float]:
             server.end()
 
 
-def _confinement(whole_s: float) -> Figure:
+def _confinement(whole_s: float) -> Sequence[Figure]:
     """Measure what it adds to the start of a job that it is confined, by starts that take turns with such as are not.
 
     The start alone, since a whole launch waits for what else the machine does, by more than is looked for here.
     """
     if not abi():
-        return Figure(
-            name=CONFINEMENT, target="", value="not measured", is_met=None, setting="", note="no Landlock here"
-        )
+        return [
+            Figure(name=CONFINEMENT, target="", value="not measured", is_met=None, setting="", note="no Landlock here")
+        ]
     with tempfile.TemporaryDirectory(prefix="launches-") as folder:
         told = job_paths(readable=(), writable=(), closed=())
         confinement = confinement_of(told, own=(folder,), read=(), uid=None)
@@ -63,13 +64,22 @@ def _confinement(whole_s: float) -> Figure:
             took_s = {one is None: _start_s(one) for one in order}
             pairs_s.append(took_s[False] - took_s[True])
     added_s = statistics.median(pairs_s)
-    return Figure(
-        name=CONFINEMENT,
-        target=f"at most {CONFINEMENT_MOST_FRAC:.0%}".rstrip("%"),
-        value=f"{100 * added_s / whole_s:.1f}",
-        is_met=added_s <= CONFINEMENT_MOST_FRAC * whole_s,
-        setting=f"{added_s * 1000:.1f} ms, median of {PAIRS} pairs of starts, of {whole_s * 1000:.0f}",
-    )
+    return [
+        Figure(
+            name=CONFINEMENT,
+            target=f"at most {CONFINEMENT_MOST_S * 1000:g}",
+            value=f"{added_s * 1000:.1f}",
+            is_met=added_s <= CONFINEMENT_MOST_S,
+            setting=f"median of {PAIRS} pairs of starts",
+        ),
+        Figure(
+            name=OF_LAUNCH,
+            target=f"at most {OF_LAUNCH_MOST * 100:g}",
+            value=f"{100 * added_s / whole_s:.1f}",
+            is_met=added_s <= OF_LAUNCH_MOST * whole_s,
+            setting=f"of {whole_s * 1000:.0f} ms",
+        ),
+    ]
 
 
 def _start_s(confinement: Confinement | None) -> float:
