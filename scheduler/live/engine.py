@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from django.conf import settings
+from django.db import OperationalError
 
 from agents.protocol.environments import EnvironmentReport
 from scheduler.core.model.plan import WaitReason
@@ -104,6 +105,7 @@ class Engine:
             if applied is None:
                 self.steps.run("leases", self._renew, at=at)
                 applied = report_apply(taken, at=self.ports.clock.now())
+            self.steps.works("reports", at=at)
             return set() if applied.is_stale else self._note(taken, applied, refuse, now_s=now_s)
         except Exception as error:
             if is_away(error):
@@ -112,6 +114,8 @@ class Engine:
             if isinstance(error, POSTPONED):
                 # A user was faster. The next report says the same and meets the job as it is then.
                 log.info("report_postponed", extra={"server": taken.server_id, "error": str(error)})
+                if isinstance(error, OperationalError):  # of all servers in a row: the database takes none
+                    self.steps.fails("reports", error, at=at)
             else:
                 log.exception("report_inconsistent", extra={"server": taken.server_id})
                 refuse(taken.server_id, "inconsistent")

@@ -40,7 +40,8 @@ class Cluster(models.Model):
     price_currency = models.CharField(max_length=12, default="", blank=True)
     # Share of start estimates that may be late; adjusted by past errors.
     late_level = models.FloatField(default=LATE_FRAC)
-    # Steps of the engine that fail: {name: {"since": ISO time, "error": text}}; see ``scheduler/live/steps.py``.
+    # Parts of the control plane that fail: {name: {"since": ISO time, "error": text, "by": whose note it is}}; see
+    # ``scheduler/services/cluster/failing_steps.py``.
     failing_steps = models.JSONField(default=dict, blank=True)
     # Version of the settings, for ETag and If-Match.
     settings_version = models.PositiveBigIntegerField(default=1)

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, OperationalError, transaction
 from django.db.models import F
 
 from scheduler.core.model.errors import PlanInvariantError
@@ -33,6 +33,7 @@ from scheduler.live.rounds.shadow_handover import shadow_offer
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.live.rounds.trials import trials_write
 from scheduler.live.rounds.waits import plan_waits, waits_of_pause
+from scheduler.live.steps import is_away
 from scheduler.models import Cluster, Event, Job, Round
 from scheduler.ports import Ports
 from scheduler.services.cluster.settings import cluster_row, config_of
@@ -101,6 +102,10 @@ def round_run(ports: Ports, trigger: str) -> Round | None:
             log.info("round_overtaken", extra={"trigger": trigger, "round": str(error)})
     try:
         desired_send(tell, transport=ports.transport, at=at)
+    except OperationalError as error:
+        if is_away(error):
+            raise
+        log.info("orders_postponed", extra={"error": str(error)})  # a server that missed them reports so
     finally:
         # After the servers know, and not in the round's transaction: submits need not wait for thousands of reasons.
         if live and round_:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.test import Client
 
 from agents.protocol.server_report import AttemptReport
@@ -100,6 +101,81 @@ def test_step_that_fails_stops_no_other_and_is_told(world: World, monkeypatch: p
 
     assert Cluster.objects.get().failing_steps == {}
     assert Event.objects.filter(kind="step").values_list("reason", flat=True)[0] == "well"
+
+
+def test_step_that_the_database_refuses_for_long_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk or a lock that is never free looks like a deadlock at first, and is none after five in a row."""
+    agent = world.server("alpha")
+    job = world.submit()
+    world.until_state(job, JobState.RUNNING)
+
+    def refuses(**_: Any) -> None:
+        raise OperationalError("disk full")
+
+    monkeypatch.setattr("scheduler.live.engine.searches_step", refuses)
+    sent = agent.stamp.sequence
+    world.pass_time(3)
+    assert Cluster.objects.get().failing_steps == {}, "a deadlock was told"
+
+    world.pass_time(57)
+
+    assert agent.stamp.sequence > sent, "no lease was renewed"
+    assert world.state(job) == JobState.RUNNING
+    [failing] = Event.objects.filter(kind="step")
+    assert failing.data == {"step": "searches", "error": "OperationalError: disk full"}
+    ready = Client().get("/readyz").json()["parts"]["steps"]
+    assert not ready["ok"]
+    assert "searches since" in ready["detail"]
+
+    monkeypatch.setattr("scheduler.live.engine.searches_step", searches_step)
+    world.pass_time(3)
+
+    assert Client().get("/readyz").json()["parts"]["steps"]["ok"]
+    assert Event.objects.filter(kind="step", reason="well").count() == 1
+
+
+def test_leases_that_the_database_renews_for_no_server_are_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each server is postponed by itself, so that none stops the others; one that works is enough to go on."""
+    alpha = world.server("alpha")
+    world.server("beta")
+    world.pass_time(5)
+    real = desired.desired_message
+    refused = {alpha.server_id}
+
+    def refuses(orders: desired.ServerOrders, **named: Any) -> str:
+        if orders.server.pk in refused:
+            raise OperationalError("disk full")
+        return real(orders, **named)
+
+    monkeypatch.setattr("scheduler.live.rounds.desired.desired_message", refuses)
+    world.pass_time(60)
+    assert Cluster.objects.get().failing_steps == {}
+
+    refused |= set(Server.objects.values_list("pk", flat=True))
+    world.pass_time(60)
+    assert "leases" in Cluster.objects.get().failing_steps
+
+    refused.clear()
+    world.pass_time(20)
+    assert Cluster.objects.get().failing_steps == {}
+
+
+def test_reports_that_the_database_refuses_for_long_are_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is only postponed; none is taken in."""
+    world.server("alpha")
+    world.pass_time(3)
+
+    def refuses(*_: Any, **__: Any) -> None:
+        raise OperationalError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("scheduler.live.engine.batch_apply", lambda *_, **__: {})
+        patch.setattr("scheduler.live.engine.report_apply", refuses)
+        world.pass_time(10)
+        assert set(Cluster.objects.get().failing_steps) == {"reports"}
+
+    world.pass_time(2)
+    assert Cluster.objects.get().failing_steps == {}
 
 
 def test_attempt_that_no_words_can_be_used_of_is_left_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
