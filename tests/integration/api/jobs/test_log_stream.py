@@ -11,12 +11,14 @@ from asgiref.sync import SyncToAsync, sync_to_async
 from asgiref.testing import ApplicationCommunicator
 from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler
+from django.db import OperationalError
 from django.test import AsyncClient
 
 from scheduler.api.jobs import log_stream as job_log_stream
 from scheduler.api.jobs.log_stream import in_pool
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import Attempt, GangMember, Membership
+from scheduler.selectors.visibility import require_job
 from tests.integration.api.conftest import World, world_make
 from tests.support.rows.factories import AT, attempt_make, gang_make, job_move
 
@@ -294,3 +296,24 @@ async def test_reader_who_leaves_makes_room(world: World, monkeypatch: pytest.Mo
     await asyncio.wait({waits})
 
     assert (await (await follow(world)).event())["kind"] == "log"
+
+
+async def test_stream_outlives_a_connection_that_the_database_ended(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look runs outside requests, where Django ends no broken connection: else every later one would fail, too."""
+    looks: list[str] = []
+
+    def look(*arguments: Any) -> Any:
+        looks.append("look")
+        if looks == ["look"]:
+            raise OperationalError("terminating connection due to administrator command")
+        return require_job(*arguments)
+
+    monkeypatch.setattr(job_log_stream, "require_job", look)
+    monkeypatch.setattr(job_log_stream, "close_old_connections", lambda: looks.append("connection"))
+    write(log_of(await attempt_of(world)), "one\n")
+
+    assert (await (await follow(world)).event())["text"] == "one\n"
+    assert looks[:3] == ["look", "connection", "look"]
+    await move(world, JobState.COMPLETED)
