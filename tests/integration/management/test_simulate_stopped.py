@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,8 @@ from tests.support.simulator.interrupted import COMMAND, MOMENTS
 pytestmark = pytest.mark.usefixtures("processes")
 # What does not come within this long never does, however busy the machine.
 LONG_S = 300.0
+# From Ctrl-C to the end of the command.
+MEDIAN_S = 2.0
 
 
 def test_a_killed_replay_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -84,8 +87,12 @@ def test_control_c_ends_it_with_a_word(tmp_path: Path) -> None:
 
 
 def test_control_c_at_any_moment_ends_it_with_a_word(tmp_path: Path) -> None:
-    """Before, while and after the workers are forked, and while they are waited for: always the one line, and no
-    process is left."""
+    """Before, while and after the workers are forked, and while they are waited for: always the one line, soon, and no
+    process is left.
+
+    By the median of wall times, which is 0.02 s on two cores at a load of 8: a hundred times as long is no matter of a
+    busy machine, and what waits for a run to end, or for a time to be over, takes longer.
+    """
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.simulator.interrupted"],
         cwd=ROOT,
@@ -96,8 +103,9 @@ def test_control_c_at_any_moment_ends_it_with_a_word(tmp_path: Path) -> None:
     moments = json.loads(done.stdout)
 
     assert len(moments) == len(MOMENTS)
-    for *moment, status, told, is_left in moments:
+    for *moment, status, told, is_left, _ in moments:
         assert (moment, status, told, is_left) == (moment, 130, "CommandError: Stopped. Nothing was written.\n", False)
+    assert statistics.median(took_s for *_, took_s in moments) <= MEDIAN_S
 
 
 @pytest.mark.parametrize("moment", sorted(random.Random(9).sample(range(50, 1_000_000), 12)))

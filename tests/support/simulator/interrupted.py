@@ -1,11 +1,12 @@
 """Presses Ctrl-C at many moments of a comparison in processes: ``python -m tests.support.simulator.interrupted``.
 
 Each moment has a comparison of its own, in a fork of this process, so that Django is loaded once. Prints JSON: for each
-moment the exit status, what the user read, and whether a process was left.
+moment the exit status, what the user read, whether a process was left, and the seconds from the press to the end.
 """
 
 import contextlib
 import json
+import math
 import os
 import random
 import signal
@@ -44,17 +45,31 @@ def main() -> None:
         print(json.dumps([[*moment, *_pressed(moment, Path(folder) / "told")] for moment in MOMENTS]))
 
 
-def _pressed(moment: tuple[str, int], told: Path) -> tuple[int, str, bool]:
+def _pressed(moment: tuple[str, int], told: Path) -> tuple[int, str, bool, float]:
+    reads, writes = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _compare(moment, told)
+        _compare(moment, told, writes)
+    os.close(writes)
     end_s = time.monotonic() + GONE_WITHIN_S
     while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0):
         if time.monotonic() > end_s:
             os.killpg(pid, signal.SIGKILL)  # it hangs: the status tells
         time.sleep(0.01)
+    ended_s = time.monotonic()
     status = os.waitstatus_to_exitcode(ended[1])
-    return status, told.read_text(encoding="utf-8"), _is_left(pid)
+    return status, told.read_text(encoding="utf-8"), _is_left(pid), ended_s - _pressed_at_s(reads)
+
+
+def _pressed_at_s(reads: int) -> float:
+    """Return when the key was pressed; minus infinity where it was not."""
+    os.set_blocking(reads, False)  # a worker that is left holds the other end
+    try:
+        return float(os.read(reads, 99) or "-inf")
+    except BlockingIOError:
+        return -math.inf
+    finally:
+        os.close(reads)
 
 
 def _is_left(group: int) -> bool:
@@ -69,8 +84,8 @@ def _is_left(group: int) -> bool:
     return True
 
 
-def _compare(moment: tuple[str, int], told: Path) -> None:
-    """Be the command, in a group of processes of its own as at a terminal, and end."""
+def _compare(moment: tuple[str, int], told: Path, pressed: int) -> None:
+    """Be the command, in a group of processes of its own as at a terminal, and end; tell ``pressed`` of the press."""
     from django.core.management import execute_from_command_line
 
     from scheduler.simulator.study import compare
@@ -83,7 +98,7 @@ def _compare(moment: tuple[str, int], told: Path) -> None:
     in_processes = compare._in_processes
 
     def watched(*arguments: object) -> object:
-        with _pressing(*moment):
+        with _pressing(*moment, pressed):
             return in_processes(*arguments)  # type: ignore[arg-type]  # handed on as they came
 
     compare._in_processes = watched  # type: ignore[assignment]  # see above
@@ -100,8 +115,8 @@ def _compare(moment: tuple[str, int], told: Path) -> None:
 
 
 @contextlib.contextmanager
-def _pressing(kind: str, number: int) -> Iterator[None]:
-    """Press Ctrl-C at that moment of the block, once."""
+def _pressing(kind: str, number: int, pressed: int) -> Iterator[None]:
+    """Press Ctrl-C at that moment of the block, once, and write when."""
     seen, begun = 0, kind != "waiting"
 
     def count() -> None:
@@ -109,6 +124,7 @@ def _pressing(kind: str, number: int) -> Iterator[None]:
         seen += 1
         if seen == number:
             sys.settrace(None)
+            os.write(pressed, str(time.monotonic()).encode())  # one clock for all processes
             os.killpg(0, signal.SIGINT)
 
     def line(frame: FrameType, event: str, _argument: object) -> Any:  # a function like itself
