@@ -4,14 +4,13 @@ import logging
 import math
 import threading
 import time
-from dataclasses import dataclass
+from functools import partial
 
 from celery import current_app, shared_task
-from django.db import OperationalError
 
 from scheduler.live.reports.rollup import samples_roll_up
 from scheduler.live.rounds.run_round import round_run
-from scheduler.live.steps import is_away
+from scheduler.live.steps import Steps
 from scheduler.live.worker import EngineStep
 from scheduler.notices.worker import NoticesStep
 from scheduler.notify import bell
@@ -53,20 +52,12 @@ class Pace:
 # Of each minute, and of each ten seconds: a round on the same worker waits at most so long for it.
 CLEAN_UP_S = 2.0
 ROLL_UP_S = 1.0
-CLEAN_UPS_POSTPONED = 5  # in a row are a failure
-
-
-@dataclass(slots=True)
-class CleanUp:
-    """How many times in a row the clean-up was postponed."""
-
-    postponed: int = 0
-
+FAILURES_TOLD = 5  # in a row: the clean-up comes once a minute, and one that failed once is no trouble to anyone
 
 # One round at a time in this process; the counter of rounds does the same between processes.
 _round = threading.Lock()
 _pace = Pace()
-_clean_up = CleanUp()
+_steps = Steps(by="tasks", failures=FAILURES_TOLD)
 
 
 @shared_task(name="scheduler.run_round")  # type: ignore[untyped-decorator]  # celery has no stubs
@@ -86,8 +77,10 @@ def run_round(trigger: str) -> None:
 @shared_task(name="scheduler.roll_up_samples")  # type: ignore[untyped-decorator]  # celery has no stubs
 def roll_up_samples() -> None:
     """Make old samples coarser, as far as the share of time goes: 1,000 servers with a job each need half of it."""
-    until_s = time.monotonic() + ROLL_UP_S
-    samples_roll_up(at=live_ports().clock.now(), go_on=lambda: time.monotonic() < until_s)
+    at, until_s = live_ports().clock.now(), time.monotonic() + ROLL_UP_S
+    roll_up = partial(samples_roll_up, at=at, go_on=lambda: time.monotonic() < until_s)
+    _steps.run("roll-up of samples", roll_up, at=at)
+    _steps.raise_away()
 
 
 @shared_task(name="scheduler.remove_old_rows")  # type: ignore[untyped-decorator]  # celery has no stubs
@@ -96,13 +89,7 @@ def remove_old_rows() -> None:
 
     A database that is locked by others for long postpones it to the next minute; only as many times in a row fail it.
     """
-    until_s = time.monotonic() + CLEAN_UP_S
-    try:
-        old_rows_remove(at=live_ports().clock.now(), go_on=lambda: time.monotonic() < until_s)
-    except OperationalError as error:
-        _clean_up.postponed += 1
-        if is_away(error) or _clean_up.postponed >= CLEAN_UPS_POSTPONED:
-            raise
-        log.warning("clean_up_postponed", extra={"times": _clean_up.postponed, "error": str(error)})
-    else:
-        _clean_up.postponed = 0
+    at, until_s = live_ports().clock.now(), time.monotonic() + CLEAN_UP_S
+    clean_up = partial(old_rows_remove, at=at, go_on=lambda: time.monotonic() < until_s)
+    _steps.run("clean-up", clean_up, at=at)
+    _steps.raise_away()

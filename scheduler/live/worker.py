@@ -56,9 +56,9 @@ class EngineStep(WorkerStep):
         ports = live_ports()
         engine = Engine(ports)
         use_bell(EngineBell(engine, live_bell()))
-        threads.start("engine", partial(_receive, engine, ports, threads.stopping))
-        threads.start("engine-frames", partial(_send_frames, engine, ports, threads.stopping))
-        threads.start("engine-files", partial(_read_losses, ports, threads.stopping))
+        threads.start("engine", partial(_receive, engine, ports, threads.stopping), part="reports and leases")
+        threads.start("engine-frames", partial(_send_frames, engine, ports, threads.stopping), part="live pages")
+        threads.start("engine-files", partial(_read_losses, ports, threads.stopping), part="losses in files of jobs")
         live_bell().request_round("start")  # the first beat comes a whole interval later
 
     def stop(self, worker: Any) -> None:
@@ -78,13 +78,15 @@ def _receive(engine: Engine, ports: Ports, stopping: threading.Event) -> None:
         stopping.wait(min(RECEIVE_S, len(server_ids) * GATHER_S_A_SERVER))
 
 
-def _send_frames(engine: Engine, ports: Ports, stopping: threading.Event) -> None:
-    """Send what is due, then wait for the next change or until the rest is due."""
+def _send_frames(engine: Engine, ports: Ports, stopping: threading.Event) -> bool:
+    """Send what is due, then wait for the next change or until the rest is due; return whether anything was."""
     began_s = ports.clock.mono_s()
+    is_any = engine.frames.changed.is_set()
     rest_s = engine.frames.flush(now_s=began_s)
     stopping.wait(max(FRAMES_REST * (ports.clock.mono_s() - began_s), rest_s or 0.0))
     if rest_s is None:
         engine.frames.changed.wait(FRAMES_IDLE_S)
+    return is_any or rest_s is not None
 
 
 def _read_losses(ports: Ports, stopping: threading.Event) -> None:

@@ -66,6 +66,7 @@ class NoticesStep(WorkerStep):
         threads.start(
             "notices",
             Notices(live_ports(), senders).tick,
+            part="webhooks and mails",
             rest_s=lambda: LOOK_EVERY_S,
             at_end=lambda: senders.shutdown(cancel_futures=True),
         )

@@ -28,8 +28,9 @@ class SimulationStep(WorkerStep):
         threads.start(
             "what-if",
             runner.tick,
+            part="what-if studies",
             rest_s=lambda: IDLE_EVERY_S if runner.is_idle else LOOK_EVERY_S,
             at_end=runner.stop,
         )
-        threads.start("estimates", Estimator(ports).tick, rest_s=lambda: IDLE_EVERY_S)
-        threads.start("shadow", shadow.tick, rest_s=lambda: IDLE_EVERY_S, at_end=shadow.stop)
+        threads.start("estimates", Estimator(ports).tick, part="start estimates", rest_s=lambda: IDLE_EVERY_S)
+        threads.start("shadow", shadow.tick, part="shadow policy", rest_s=lambda: IDLE_EVERY_S, at_end=shadow.stop)

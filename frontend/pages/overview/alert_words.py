@@ -152,7 +152,7 @@ _FINDINGS: dict[AlertKind, Words] = {
     AlertKind.SERVER_SILENT: lambda row, device: f"{row['subject']} has never reported",
     AlertKind.GPU_BROKEN: _broken,
     AlertKind.ROUND_LATE: lambda row, device: f"Round {number(row['numbers']['round'] + 1)} is late",
-    AlertKind.STEP_FAILING: lambda row, device: f"{row['subject'].capitalize()} fails in the scheduler",
+    AlertKind.STEP_FAILING: lambda row, device: f"A part of the scheduler fails: {row['subject']}",
     AlertKind.QUEUE_UNFAIR: lambda row, device: (
         f"{row['subject']} jobs take {number(row['numbers']['rho'], 1)} times their fair time"
     ),

@@ -98,7 +98,7 @@ def rounds() -> str:
 
 
 def steps() -> str:
-    """Look for steps of the scheduler that keep failing; what failed once, and works again, is no trouble."""
+    """Look for steps of scheduler and simulations that keep failing; what failed once and works again is no trouble."""
     row = Cluster.objects.filter(pk=1).only("failing_steps").first()
     now = live_ports().clock.now()
     failing = {
@@ -106,7 +106,7 @@ def steps() -> str:
     }
     long = [f"{name} since {since:%H:%M:%S} UTC" for name, since in failing.items() if (now - since) >= FAILING_AFTER]
     if long:
-        raise Unready(f"steps of the scheduler fail: {', '.join(long)}; its log says why")
+        raise Unready(f"steps of the scheduler fail: {', '.join(long)}; the log of scheduler or simulations says why")
     return "all work"
 
 

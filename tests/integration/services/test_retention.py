@@ -17,6 +17,7 @@ from scheduler import tasks
 from scheduler.core.model.lifecycle import JobState
 from scheduler.models import (
     Attempt,
+    Cluster,
     Configuration,
     Delivery,
     Environment,
@@ -35,11 +36,13 @@ from scheduler.models import (
     UsageHour,
 )
 from scheduler.selectors.queues.usage import usage
+from scheduler.services.cluster.settings import cluster_row
 from scheduler.services.retention import hours as hours_module
 from scheduler.services.retention import jobs as jobs_module
 from scheduler.services.retention import rows as rows_module
 from scheduler.services.retention.policy import policy
 from scheduler.services.retention.remove import old_rows_remove
+from tests.support.live.ports import memory_ports
 from tests.support.rows import factories
 from tests.support.rows.experiments import experiment_make
 from tests.support.rows.factories import AT
@@ -350,20 +353,32 @@ def test_a_pass_that_finds_nothing_to_do_waits_for_no_lock(db: None) -> None:
     assert [query["sql"] for query in asked if not query["sql"].startswith("SELECT")] == []
 
 
-def test_a_locked_database_postpones_the_clean_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.django_db
+@pytest.mark.parametrize("error", [OperationalError("database is locked"), ZeroDivisionError("a defect")])
+def test_a_clean_up_that_fails_again_and_again_is_told(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """One failure is none, and one that is well in between forgets those before; so many in a row are one."""
-    locked: Exception = OperationalError("database is locked")
-    outcomes: list[Exception | None] = [*[locked] * 4, None, *[locked] * 4]
+    cluster_row()
+    outcomes: list[Exception | None] = [*[error] * 4, None, *[error] * 5]
+    ports, clock, _, _ = memory_ports()
 
     def remove(**_: object) -> None:
         outcome = outcomes.pop(0)
         if outcome is not None:
             raise outcome
 
-    monkeypatch.setattr(tasks, "old_rows_remove", remove)
-    for _ in range(9):
-        tasks.remove_old_rows()
-    outcomes.append(locked)
+    def pass_minutes(minutes: int) -> None:
+        for _ in range(minutes):
+            clock.advance(60.0)
+            tasks.remove_old_rows()
 
-    with pytest.raises(OperationalError):
-        tasks.remove_old_rows()
+    monkeypatch.setattr(tasks, "live_ports", lambda: ports)
+    monkeypatch.setattr(tasks, "old_rows_remove", remove)
+    pass_minutes(9)
+    assert Cluster.objects.get().failing_steps == {}
+
+    pass_minutes(1)
+    assert set(Cluster.objects.get().failing_steps) == {"clean-up"}
+
+    outcomes.append(None)
+    pass_minutes(1)
+    assert Cluster.objects.get().failing_steps == {}
