@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.db.transaction import Atomic
 
 from agents.core.attempt_book import AttemptBook
@@ -211,6 +211,24 @@ def forget_checkpoints(patch: Patch) -> None:
     patch.setattr(progress, "_is_newer_checkpoint", lambda *_: False)
 
 
+def fail_in_a_step(patch: Patch) -> None:
+    """A step of the engine meets a defect each time."""
+
+    def fail(**_: Anything) -> None:
+        raise ZeroDivisionError
+
+    patch.setattr(engine, "searches_step", fail)
+
+
+def lock_what_a_step_writes(patch: Patch) -> None:
+    """A step of the engine is refused by the database for ever, which looks like a deadlock each time."""
+
+    def wait(**_: Anything) -> None:
+        raise OperationalError("database is locked")
+
+    patch.setattr(engine, "searches_step", wait)
+
+
 DEFECTS: dict[Callable[[Patch], None], set[str]] = {
     take_old_messages: {"G1"},
     ignore_the_lease: {"P1", "P2", "L1"},
@@ -229,6 +247,8 @@ DEFECTS: dict[Callable[[Patch], None], set[str]] = {
     keep_leases_of_the_lost: {"L4"},
     hide_the_end: {"P1"},
     forget_checkpoints: {"C1"},
+    fail_in_a_step: {"T1"},
+    lock_what_a_step_writes: {"T1"},
 }
 
 
@@ -258,7 +278,7 @@ def test_defect_is_caught(defect: Callable[[Patch], None], monkeypatch: Patch) -
 
 def test_each_checker_catches_a_defect() -> None:
     """One that has never been seen to catch anything may be blind."""
-    assert set.union(*DEFECTS.values()) == {"J1", "S1", "L1", "L2", "L3", "L4", "P1", "P2", "G1", "C1"}
+    assert set.union(*DEFECTS.values()) == {"J1", "S1", "L1", "L2", "L3", "L4", "P1", "P2", "G1", "C1", "T1"}
 
 
 @pytest.mark.django_db
