@@ -44,6 +44,7 @@ LEAST = {"memory_mib": 5.0, "handles": 3.0, "threads": 2.0}
 LEAST_OF_POOLS = {("agent", "threads"): 4.0}
 KEPT_FRAC = 1 / 6  # of the time: how long jobs and rounds are kept
 FLAT_FRAC = 0.1  # a database that grows by less than so much of its first pace, when nothing was removed, is flat
+SETTLES_S = 360.0  # samples are kept for half of it at least, and the clean-up comes once a minute
 TABLES = ("job", "event", "attempt", "lease", "round", "sample")
 ROWS = "SELECT " + ", ".join(f"(SELECT COUNT(*) FROM scheduler_{table})" for table in TABLES)
 ENDED = """
@@ -143,7 +144,7 @@ def _watched(stack: Stack, database: Database, load: Load, *, minutes: float) ->
             )
     [(ended, removed)] = database.says(ENDED)
     size = pace(times_s, [size / 2**20 for size in bytes_], kept_s=60 * minutes * KEPT_FRAC)
-    grows += [] if size["is_flat"] else ["size of the database"]
+    grows += ["size of the database"] if size["is_flat"] is False else []
     third = 2 * len(times_s) // 3
     return {
         "minutes": minutes,
@@ -161,15 +162,19 @@ def _watched(stack: Stack, database: Database, load: Load, *, minutes: float) ->
 
 
 def pace(times_s: Sequence[float], mib: Sequence[float], *, kept_s: float) -> Json:
-    """Return the size of the database in the last third, and whether it stays by the pace at which it began to grow."""
+    """Return the size of the database in the last third, and whether it stays by the pace at which it began to grow.
+
+    None where that third begins before as much can go as comes: the run was too short to tell.
+    """
     young = sum(at_s < kept_s for at_s in times_s)
     third = 2 * len(times_s) // 3
     first, last = line(times_s[:young], mib[:young]), line(times_s[third:], mib[third:])
+    is_flat = last.per_hour < FLAT_FRAC * first.per_hour or not last.grows(at_least=0.0)
     return {
         "last_third": [round(mib[third], 1), round(mib[-1], 1)],
         "per_hour_first": round(first.per_hour, 1),
         "per_hour_last": round(last.per_hour, 1),
-        "is_flat": last.per_hour < FLAT_FRAC * first.per_hour or not last.grows(at_least=0.0),
+        "is_flat": is_flat if times_s[third] >= kept_s + SETTLES_S else None,
     }
 
 

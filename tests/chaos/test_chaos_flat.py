@@ -41,6 +41,8 @@ def test_database_is_flat_when_as_much_is_removed_as_is_written(later: float, is
 
     assert found["is_flat"] == is_flat
     assert found["per_hour_first"] == 120.0
+    soon_s = [at_s / 10 for at_s in TIMES_S]
+    assert pace(soon_s, mib, kept_s=young_s / 10)["is_flat"] is None, "five minutes are too short to tell"
 
 
 def test_rows_that_were_removed_are_read_from_the_log() -> None:
