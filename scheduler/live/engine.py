@@ -105,7 +105,7 @@ class Engine:
             if applied is None:
                 self.steps.run("leases", self._renew, at=at)
                 applied = report_apply(taken, at=self.ports.clock.now())
-            self.steps.works("reports", at=at)
+            self.steps.works("writing reports", at=at)
             return set() if applied.is_stale else self._note(taken, applied, refuse, now_s=now_s)
         except Exception as error:
             if is_away(error):
@@ -115,7 +115,7 @@ class Engine:
                 # A user was faster. The next report says the same and meets the job as it is then.
                 log.info("report_postponed", extra={"server": taken.server_id, "error": str(error)})
                 if isinstance(error, OperationalError):  # of all servers in a row: the database takes none
-                    self.steps.fails("reports", error, at=at)
+                    self.steps.fails("writing reports", error, at=at)
             else:
                 log.exception("report_inconsistent", extra={"server": taken.server_id})
                 refuse(taken.server_id, "inconsistent")

@@ -172,7 +172,7 @@ def test_reports_that_the_database_refuses_for_long_are_told(world: World, monke
         patch.setattr("scheduler.live.engine.batch_apply", lambda *_, **__: {})
         patch.setattr("scheduler.live.engine.report_apply", refuses)
         world.pass_time(10)
-        assert set(Cluster.objects.get().failing_steps) == {"reports"}
+        assert set(Cluster.objects.get().failing_steps) == {"writing reports"}
 
     world.pass_time(2)
     assert Cluster.objects.get().failing_steps == {}
@@ -248,7 +248,7 @@ def test_reports_that_cannot_be_taken_at_all_are_told_as_a_step(world: World, mo
     monkeypatch.setattr("scheduler.live.engine.reports_open", breaks)
     world.pass_time(5)
 
-    assert set(Cluster.objects.get().failing_steps) == {"reports"}
+    assert set(Cluster.objects.get().failing_steps) == {"writing reports"}
     assert "reports since" in Client().get("/readyz").json()["parts"]["steps"]["detail"]
 
 
