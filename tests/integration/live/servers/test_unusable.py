@@ -248,7 +248,7 @@ def test_reports_that_cannot_be_taken_at_all_are_told_as_a_step(world: World, mo
     monkeypatch.setattr("scheduler.live.engine.reports_open", breaks)
     world.pass_time(5)
 
-    assert set(Cluster.objects.get().failing_steps) == {"writing reports"}
+    assert set(Cluster.objects.get().failing_steps) == {"reports"}
     assert "reports since" in Client().get("/readyz").json()["parts"]["steps"]["detail"]
 
 
