@@ -16,6 +16,43 @@ HEAVY_FRAC = 0.3
 ADMIN_EVERY_S = 60.0  # longer than a lease and its grace: a server that is not heard is given up first
 
 
+# Each is a method of the nemesis; those of statements strike in the middle of transactions.
+KINDS = (
+    "kill_agent",
+    "pause_agent",
+    "kill_supervisor",
+    "kill_trainer",
+    "reboot",
+    "disk_full",
+    "wall_jump",
+    "cut",
+    "broker_down",
+    "broker_flush",
+    "restart_scheduler",
+    "pause_scheduler",
+    "crash_before_send",
+    "second_scheduler",
+    "process_goes_at_statement",
+    "statement_fails",
+    "database_goes_at_statement",
+    "broker_goes_at_statement",
+)
+
+
+def nemesis_rng(seed: int) -> Random:
+    """Return the generator that all strikes of a run follow from."""
+    return Random(f"{seed}-nemesis")
+
+
+def kinds_drawn(rng: Random) -> list[str]:
+    """Return the kinds of faults of one run, drawn first.
+
+    Each run strikes with some kinds only, more or less often, as some faults hide others: a scheduler that is killed
+    often, for one, never waits long enough to give a server up.
+    """
+    return rng.sample(KINDS, k=rng.randrange(2, 8))
+
+
 class Nemesis:
     """One malicious hand over a run."""
 
@@ -32,29 +69,7 @@ class Nemesis:
         self._time, self._rng, self._trace = time, rng, trace
         self._control, self._machines, self._network = control, machines, network
         self._is_over = False
-        kinds: list[Callable[[], None]] = [
-            self.kill_agent,
-            self.pause_agent,
-            self.kill_supervisor,
-            self.kill_trainer,
-            self.reboot,
-            self.disk_full,
-            self.wall_jump,
-            self.cut,
-            self.broker_down,
-            self.broker_flush,
-            self.restart_scheduler,
-            self.pause_scheduler,
-            self.crash_before_send,
-            self.second_scheduler,
-            self.process_goes_at_statement,
-            self.statement_fails,
-            self.database_goes_at_statement,
-            self.broker_goes_at_statement,
-        ]
-        # Each run strikes with some kinds only, more or less often, as some faults hide others: a scheduler that is
-        # killed often, for one, never waits long enough to give a server up.
-        self._strikes = self._rng.sample(kinds, k=self._rng.randrange(2, 8))
+        self._strikes: list[Callable[[], None]] = [getattr(self, kind) for kind in kinds_drawn(rng)]
         self._every_s = self._rng.choice([3.0, 5.0, 8.0])
         self._message_fault_frac = self._rng.choice([0.1, 0.3, 0.6])
 

@@ -20,7 +20,7 @@ from scheduler.services.cluster.settings import cluster_row
 from tests.faults.checkers import Checkers
 from tests.faults.control import Control
 from tests.faults.machine import Machine
-from tests.faults.nemesis import Nemesis
+from tests.faults.nemesis import Nemesis, nemesis_rng
 from tests.faults.network import Network
 from tests.faults.statements import as_outermost
 from tests.faults.training import JobMarks, SharedFiles
@@ -75,7 +75,7 @@ class FaultRun:
         self.seed, self.strike_s = seed, strike_s
         self.takes_turns, self.names_secrets = takes_turns, names_secrets
         # One generator for each part, so that a change in one does not reshuffle the others.
-        parts = ("time", "network", "control", "users", "nemesis", "gap")
+        parts = ("time", "network", "control", "users", "gap")
         self._rngs = {name: Random(f"{seed}-{name}") for name in parts}
         self.time = VirtualTime(self._rngs["time"])
         self.trace = Trace(self.time)
@@ -102,7 +102,7 @@ class FaultRun:
         )
         self.nemesis = Nemesis(
             time=self.time,
-            rng=self._rngs["nemesis"],
+            rng=nemesis_rng(seed),
             trace=self.trace,
             control=self.control,
             machines=self.machines,
