@@ -31,11 +31,23 @@ ACCOUNT = struct.Struct(f"<{len(FIELDS)}q")
 ACCOUNT_FILE, ALIVE_FILE = ".account", ".alive"
 
 
-def cache_folder(server_id: str, *, uid: int | None = None) -> Path:
-    """Return the cache directory of a server for one user: in memory where the machine has such a place."""
+def cache_folder(server_id: str, *, uid: int | None = None, queue_id: int = 0) -> Path:
+    """Return the cache directory of a server for one queue.
+
+    Args:
+        server_id: The server.
+        uid: User of the queue's jobs, whose folder is in memory where the machine has such a place. None where jobs of
+            all queues run as our user: shared memory is open to each of them, and so it is a folder of the disk.
+        queue_id: The queue, where it has no user.
+    """
     memory = Path("/dev/shm")  # noqa: S108  # the folder below it is the user's own
+    if uid is None:
+        # Without links: a path with one opens nothing to a confined job.
+        return Path(
+            os.path.realpath(tempfile.gettempdir()), f"clusterweb-{os.getuid()}", server_id, f"queue-{queue_id}"
+        )
     base = memory if memory.is_dir() else Path(tempfile.gettempdir())
-    return base / f"clusterweb-{os.getuid() if uid is None else uid}" / server_id
+    return base / f"clusterweb-{uid}" / server_id
 
 
 def owner_bytes(cache: Path, owner: str) -> int:

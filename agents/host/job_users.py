@@ -1,6 +1,5 @@
 """The unix users of jobs: which numbers may be given to them, and folders that belong to one of them alone."""
 
-import contextlib
 import os
 import pwd
 import stat
@@ -39,17 +38,22 @@ def own_folder(path: Path, uid: int) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid == uid
 
 
-def folders_of(uid: int | None, *, shared: Path, cache: Path, scratch: Path) -> tuple[Path, Path]:
-    """Return the folders for cached dataset items and for notes about datasets, shared by the jobs of one user.
+def folders_of(uid: int | None, *, queue_id: int, shared: Path, cache: Path, scratch: Path) -> tuple[Path, Path]:
+    """Return the folders for cached dataset items and for notes about datasets, shared by the jobs of one queue.
 
     A folder of another owner is not used: the job then uses its scratch.
+
+    Args:
+        uid: User of the queue's jobs; None for ours. Confined jobs of other queues cannot open the folders then.
+        queue_id: The queue.
+        shared: Directory that all servers see.
+        cache: What ``cache_folder`` says.
+        scratch: Of the attempt.
     """
-    datasets = shared / DATASETS_DIR
-    if uid is None:
-        with contextlib.suppress(OSError):
-            datasets.mkdir(parents=True, exist_ok=True, mode=0o711)  # a confined job could not
-        return cache, datasets
-    if not own_folder(cache.parent, uid):
+    owner = os.getuid() if uid is None else uid
+    # Of ours there is a folder for each queue below that of the server, which has to be there before a job is confined.
+    folders = (cache.parent,) if uid is not None else (cache.parents[1], cache)
+    if not all(own_folder(folder, owner) for folder in folders):
         cache = scratch / "cache"
-    own = datasets / str(uid)
-    return cache, own if own_folder(own, uid) else scratch / DATASETS_DIR
+    own = shared / DATASETS_DIR / (f"queue-{queue_id}" if uid is None else str(uid))
+    return cache, own if own_folder(own, owner) else scratch / DATASETS_DIR

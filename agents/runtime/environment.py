@@ -27,7 +27,7 @@ class JobEnvironment:
         num_cpus: Whole cores to use, at least 1 when told.
         memory_bytes: Granted memory.
         owner: Owner of cached items on this server: the attempt, or the job where there is none.
-        cache_dir: Memory of this server where jobs that may share datasets keep items.
+        cache_dir: Folder of this server where jobs that may share datasets keep items.
         datasets_dir: Where such jobs keep what they learned about datasets.
     """
 

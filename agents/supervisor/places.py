@@ -53,7 +53,7 @@ def places_prepare(directory: AttemptDir, launch: Launch, *, cache: Path) -> Pla
     scratch_fd = scratch_make(launch.journal_dir, order.attempt_id, uid=launch.uid)
     scratch = os.path.join(scratch_root(launch.journal_dir), order.attempt_id)
     shared = Path(directory.shared_path)
-    cache, datasets = folders_of(launch.uid, shared=shared, cache=cache, scratch=Path(scratch))
+    cache, datasets = folders_of(launch.uid, queue_id=order.queue_id, shared=shared, cache=cache, scratch=Path(scratch))
     job_dir = JobDir(directory.shared_path, order.job_id, Hold(launch.epoch, order.number))
     try:
         work_fd, _ = job_dir.prepare(

@@ -92,7 +92,7 @@ class Supervisor:
         self._tail = ReportTail(REPORT_FILE)
         self._meter = TreeMeter(me.pid)
         self._num_cpus = max(1, len(launch.order.cpu_ids))
-        self._cache = cache_folder(launch.server_id, uid=launch.uid)
+        self._cache = cache_folder(launch.server_id, uid=launch.uid, queue_id=launch.order.queue_id)
         self._group: AttemptGroup | None = None
         self._held_bytes = 0
         self._disk = DiskMeter(WRITTEN_BY_JOB)

@@ -185,6 +185,50 @@ def test_link_that_a_job_planted_opens_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "own" / "note").exists()
 
 
+DATASET = """
+import json, os
+folders = [os.environ["CLUSTERWEB_CACHE_DIR"], os.environ["CLUSTERWEB_DATASETS_DIR"]]
+for folder in folders:
+    os.makedirs(folder + "/photos", exist_ok=True)
+    open(folder + "/photos/" + os.environ["CLUSTERWEB_ATTEMPT_ID"], "w").write("true")
+print(json.dumps([sorted(os.listdir(folder + "/photos")) for folder in folders] + folders))
+"""
+SPOILING = """
+import json, os
+def trying(act):
+    try:
+        act()
+        return "done"
+    except OSError as error:
+        return type(error).__name__
+answers = []
+for folder in %r:
+    name = folder + "/photos/" + %r
+    for act in (lambda: os.listdir(folder), lambda: open(name).read(), lambda: open(name, "w").write("false"),
+                lambda: open(folder + "/photos/bad.jsonl", "a").write("{}"), lambda: os.unlink(name)):
+        answers.append(trying(act))
+print(json.dumps(answers))
+"""
+
+
+def test_cached_datasets_are_shared_within_a_queue_and_closed_to_others(server: AgentServer) -> None:
+    """Items and notes that a job of another queue could rewrite would train a model on what is not true."""
+    first, second = (wanted(script(DATASET), queue_id=7) for _ in range(2))
+    found = []
+    for order in (first, second):
+        server.send(order)
+        server.wait_phase(order, "ended")
+        found.append(json.loads(server.log(order)))
+    items, notes, *folders = found[1]
+    stranger = wanted(script(SPOILING % (folders, first.attempt_id)), queue_id=8)
+    server.send(stranger)
+    server.wait_phase(stranger, "ended")
+
+    assert first.attempt_id in items
+    assert notes == sorted([first.attempt_id, second.attempt_id])
+    assert json.loads(server.log(stranger)) == ["PermissionError"] * 10
+
+
 def test_sweeper_of_the_cache_deletes_nothing_behind_a_link(tmp_path: Path) -> None:
     """Unpaid items are deleted; the folder of items may be a link to the checkpoints of another job."""
     (tmp_path / "victim").mkdir()

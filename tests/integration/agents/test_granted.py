@@ -71,7 +71,7 @@ def test_job_is_measured_with_idle_cores_and_comes_back_to_its_own(server: Agent
 
 
 def test_cached_items_count_as_memory_of_their_owner_and_leave_with_it(server: AgentServer) -> None:
-    """48 MiB of items in shared memory, none of them in the process; a kill leaves nothing behind."""
+    """48 MiB of items in the cache, none of them in the process; a kill leaves nothing behind."""
     order = wanted(script(FILL))
     server.send(order)
     wait_for(
@@ -79,7 +79,7 @@ def test_cached_items_count_as_memory_of_their_owner_and_leave_with_it(server: A
         lambda: ((server.report(order) or AttemptReport(attempt_id="", phase="starting")).memory_bytes or 0) > 48 * MIB,
     )
     report = server.report(order)
-    cache = cache_folder(SERVER_ID)
+    cache = cache_folder(SERVER_ID, queue_id=order.queue_id)
     paid = owner_bytes(cache, order.attempt_id)
     server.send(replace(order, wanted="cancel"))
     server.wait_phase(order, "ended")
