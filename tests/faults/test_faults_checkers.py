@@ -116,15 +116,13 @@ def forget_the_generation_of_reports(patch: Patch) -> None:
     """What a report lacks is taken as ended, even if its agent cannot have heard of it yet."""
     apply_attempts = reports._attempts_apply
 
-    def apply_as_new(server: Server, taken: Taken, applied: reports.AppliedReport, **named: Anything) -> None:
+    def apply_as_new(server: Server, taken: Taken, *others: Anything, **named: Anything) -> None:
         newest = replace(taken, stamp=replace(taken.stamp, generation=2**60))
-        apply_attempts(server, newest, applied, **named)
+        apply_attempts(server, newest, *others, **named)
 
-    def close(
-        server: Server, attempt: Attempt, attempt_id: str, applied: reports.AppliedReport, *, at: Anything
-    ) -> None:
+    def close(server: Server, attempt: Attempt, applied: reports.AppliedReport, *, at: Anything) -> None:
         ending = AttemptEnd(cause=EndCause.LAUNCH_UNCONFIRMED)
-        closing.attempt_close(attempt_id=attempt_id, ending=ending, at=at, actor="scheduler")
+        closing.attempt_close(attempt_id=attempt.pk, ending=ending, at=at, actor="scheduler")
 
     patch.setattr(engine, "batch_apply", lambda *_, **__: {})  # which leaves such reports alone
     patch.setattr(reports, "_attempts_apply", apply_as_new)
