@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 from celery import bootsteps
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, OperationalError, close_old_connections, connection, connections
+from django.db import DatabaseError, InterfaceError, close_old_connections, connections
 
 from clusterweb.config.alive import alive
 from scheduler.ports import live_ports
 from scheduler.services.cluster.failing_steps import FailureNotes
+from scheduler.services.failures import described, is_away
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ class Pulse:
         self._failures += 1
         self.rested()
         if self._failures >= MOST_FAILURES:
-            self._notes.fails(self._part, f"{type(error).__name__}: {error}", at=live_ports().clock.now())
+            self._notes.fails(self._part, described(error), at=live_ports().clock.now())
 
 
 class RepeatingThreads:
@@ -118,9 +119,9 @@ class RepeatingThreads:
                 self.stopping.wait(PAUSE_S)
             except (DatabaseError, InterfaceError) as error:
                 log.error("database_failed", extra={"error": str(error)})
-                is_away = _is_away(error)
+                is_gone = is_away(error)
                 connections.close_all()
-                if is_away:
+                if is_gone:
                     pulse.waits()
                 else:
                     pulse.failed(error)
@@ -137,11 +138,6 @@ class RepeatingThreads:
             if time.monotonic() - checked_s >= CONNECTIONS_CHECKED_EVERY_S:
                 checked_s = time.monotonic()
                 close_old_connections()
-
-
-def _is_away(error: Exception) -> bool:
-    """Return whether the database cannot be reached; one that answers and refuses is full, locked or not ours."""
-    return isinstance(error, InterfaceError) or (isinstance(error, OperationalError) and not connection.is_usable())
 
 
 class WorkerStep(bootsteps.StartStopStep):  # type: ignore[misc]  # celery has no stubs

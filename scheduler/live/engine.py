@@ -33,10 +33,11 @@ from scheduler.live.rounds.desired import desired_send
 from scheduler.live.servers.lost import lost_after_s, lost_check, unconfirmed_check
 from scheduler.live.servers.suspects import suspects_check
 from scheduler.live.servers.watch import ServerWatch
-from scheduler.live.steps import NOT_DUE, POSTPONED, Steps, is_away
+from scheduler.live.steps import NOT_DUE, POSTPONED, Steps
 from scheduler.models import Cluster, Job, Round, Server
 from scheduler.notify import request_round, touch_cluster
 from scheduler.ports import Ports
+from scheduler.services.failures import is_away
 
 log = logging.getLogger(__name__)
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from django.db import InterfaceError, OperationalError, connection
+from django.db import OperationalError
 
 from scheduler.core.model.errors import InvalidTransition, JobChanged
 from scheduler.services.cluster.failing_steps import ENGINE_STEPS, FailureNotes
+from scheduler.services.failures import described, is_away
 
 log = logging.getLogger(__name__)
 
@@ -27,18 +28,6 @@ POSTPONED = (JobChanged, InvalidTransition, OperationalError)
 POSTPONED_TIMES, POSTPONED_FOR = 5, timedelta(seconds=5)
 # Returned by a step that was not due, which does not show that a failing step works again.
 NOT_DUE = object()
-
-
-def is_away(error: Exception) -> bool:
-    """Return whether broker or database cannot be reached; a deadlock or a lock that is not free is less than that."""
-    if isinstance(error, OperationalError):
-        return not connection.is_usable()
-    return isinstance(error, ConnectionError | InterfaceError)
-
-
-def described(error: Exception) -> str:
-    """Return what an admin reads of a failure."""
-    return f"{type(error).__name__}: {error}".replace("\x00", "")[:300]
 
 
 def for_each(items: Iterable[T], act: Callable[[T], object]) -> None:

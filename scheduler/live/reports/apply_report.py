@@ -29,8 +29,9 @@ from scheduler.live.reports.intake import Taken
 from scheduler.live.reports.progress import ProgressWrites, attempt_started, member_take, progress_take
 from scheduler.live.rounds.parking import attempt_parked
 from scheduler.live.servers.inventory import inventory_update, server_is_back
-from scheduler.live.steps import POSTPONED, described, is_away
+from scheduler.live.steps import POSTPONED
 from scheduler.models import Attempt, GangMember, Job, Lease, Server
+from scheduler.services.failures import described, is_away
 from scheduler.services.jobs.profiles import measurement_end
 from scheduler.services.jobs.state import job_event
 

@@ -20,9 +20,10 @@ from scheduler.live.reports.apply_report import AppliedReport, leases_on, member
 from scheduler.live.reports.intake import Taken
 from scheduler.live.reports.progress import ProgressWrites, member_take, progress_take
 from scheduler.live.servers.inventory import is_trusted, measures_only, offered_changes
-from scheduler.live.steps import POSTPONED, is_away
+from scheduler.live.steps import POSTPONED
 from scheduler.models import Attempt, GangMember, Gpu, Lease, Server
 from scheduler.models.server import ServerState
+from scheduler.services.failures import is_away
 from scheduler.services.many_rows import RowChange, rows_update
 
 log = logging.getLogger(__name__)

@@ -21,12 +21,13 @@ from agents.protocol.sealing import secrets_seal
 from agents.protocol.signing import MAX_MESSAGE_BYTES, AttemptWanted, DesiredState, Stamp, Wanted, seal
 from scheduler.core.spec.spec import JobSpec
 from scheduler.live.gangs.membership import gang_order, members_by_server, memberships_of
-from scheduler.live.steps import for_each, is_away
+from scheduler.live.steps import for_each
 from scheduler.models import Attempt, Job, Lease, LeaseGpu, Server, ServerEnvironment
 from scheduler.models.gang import GangMember
 from scheduler.models.job import AttemptState
 from scheduler.models.server import EnvironmentState
 from scheduler.services.cluster.settings import cluster_row
+from scheduler.services.failures import is_away
 from scheduler.services.secrets.crypt import SecretUnreadable
 from scheduler.services.secrets.use import secrets_of_jobs, secrets_open
 

@@ -33,10 +33,10 @@ from scheduler.live.rounds.shadow_handover import shadow_offer
 from scheduler.live.rounds.snapshot import LiveSnapshot, snapshot_read
 from scheduler.live.rounds.trials import trials_write
 from scheduler.live.rounds.waits import plan_waits, waits_of_pause
-from scheduler.live.steps import is_away
 from scheduler.models import Cluster, Event, Job, Round
 from scheduler.ports import Ports
 from scheduler.services.cluster.settings import cluster_row, config_of
+from scheduler.services.failures import is_away
 from scheduler.services.jobs.dependencies import dependencies_apply
 from scheduler.services.jobs.state import job_waits_record
 

@@ -18,7 +18,6 @@ log = logging.getLogger(__name__)
 # process of the same kind removes it when it starts. Each try may wait for a lock for long.
 AGAIN_AFTER = timedelta(seconds=10)
 ENGINE_STEPS = "steps"  # also of notes that do not say whose they are, which early versions wrote
-ERROR_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +55,7 @@ class FailureNotes:
         self._tried_at: datetime | None = None
 
     def fails(self, step: str, error: str, *, at: datetime, since: datetime | None = None) -> None:
-        """Note that a step fails; the first error counts until it works again."""
+        """Note that a step fails, by what ``described`` says of its error; the first counts until it works again."""
         with self._lock:
             if step in self._failing:
                 self._tell(at, is_new=False)
@@ -66,7 +65,7 @@ class FailureNotes:
                 self._untold.remove(over)
                 self._failing[step] = over.failure
                 return
-            failure = Failure(step=step, since=since or at, error=error.replace("\x00", "")[:ERROR_CHARS])
+            failure = Failure(step=step, since=since or at, error=error)
             self._failing[step] = failure
             self._untold.append(_Note(at=at, failure=failure, is_over=False))
             self._tell(at, is_new=True)
